@@ -1,0 +1,286 @@
+"""The window of one partition: records read and not yet settled, in lanes by key.
+
+A reader moves through a partition's offsets in order; handlers settle them out of order. The window keeps what lies
+between: which records are unsettled, which lane may run next, and how far everything is settled.
+
+::
+
+    offsets   1 2 3 4 5 6 7 8 9 10 11 12 13 …
+              s s s s . s s . s  s  -  -
+                    ^               ^
+                 position         cursor        s settled   . unsettled (in a lane)   - not read yet
+
+*Position* is the highest offset up to which everything is settled; *ranges* are what is settled above it. Only
+unsettled records are held: everything at or below the cursor that is not among them is settled or was never a record,
+so the ranges are the complement of the unsettled offsets, and a slow record costs one gap however much settles above it.
+
+A lane is the queue of one key. It is always in one state: *ready* (in the queue of the window), *taken* (its head is with a
+runner) or *held* (its head waits for its next attempt). Only the head of a taken lane can be settled, so two records of
+a key are never out at once.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
+
+Order = Literal["key", "partition", "none"]
+
+WHOLE_EVERY = 64
+"""A progress carries all ranges, not only the new ones, this often: it bounds what a successor has to read."""
+
+
+class Range(NamedTuple):
+    """Offsets from `low` to `high`, both included."""
+
+    low: int
+    high: int
+
+
+class Item(Protocol):
+    """What a window holds: anything with an offset, a key and a size in bytes."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def size(self) -> int: ...
+
+
+T = TypeVar("T", bound=Item)
+
+
+class LaneState(Enum):
+    """Where a lane is: waiting for a runner, with a runner, or waiting for its head's next attempt."""
+
+    READY = "ready"
+    TAKEN = "taken"
+    HELD = "held"
+
+
+class Lane(Generic[T]):
+    """The unsettled records of one key in offset order; the first is the head."""
+
+    __slots__ = ("attempts", "items", "name", "state")
+
+    def __init__(self, name: str | None, item: T) -> None:
+        self.name = name
+        self.items: deque[T] = deque((item,))
+        self.state = LaneState.READY
+        self.attempts = 0  # failed attempts of the head
+
+    @property
+    def head(self) -> T:
+        """The lowest unsettled record of the key."""
+        return self.items[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a window has settled since the last one: the new position, and ranges above it.
+
+    `number` counts the progresses of a window from 1. `whole` says that `settled` is everything above the position and
+    replaces what earlier progresses said; otherwise it adds to them. `records` is how many records it settles.
+    """
+
+    number: int
+    position: int
+    settled: tuple[Range, ...]
+    whole: bool
+    records: int
+
+
+class Window(Generic[T]):
+    """Records of one partition between reading and settlement, bounded in number and bytes.
+
+    `position` and `settled` are where the last owner got to. `order` decides what a lane is: a key (records without one
+    are lanes of their own), the partition, or each record. `barred` lanes are held until `unbar`: a handler of an earlier
+    epoch still runs there.
+    """
+
+    def __init__(
+        self,
+        position: int,
+        settled: Iterable[Range] = (),
+        *,
+        order: Order = "key",
+        limit_records: int = 1000,
+        limit_bytes: int = 4 << 20,
+        barred: Iterable[str] = (),
+    ) -> None:
+        self.position = position
+        self.cursor = position
+        self.order = order
+        self.limit_records = limit_records
+        self.limit_bytes = limit_bytes
+        self.inherited = tuple(settled)
+        self.uncommitted = 0
+        self._barred = set(barred)
+        self.ready: deque[Lane[T]] = deque()
+        self._lanes: dict[str, Lane[T]] = {}
+        self._unsettled: dict[int, int] = {}  # offset to size, ascending: offsets are admitted in order
+        self._bytes = 0
+        self._moved: list[int] = []
+        self._stepped = False
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._unsettled)
+
+    @property
+    def idle(self) -> bool:
+        """Whether all that was read is settled and committed."""
+        return not self._unsettled and not self.uncommitted
+
+    @property
+    def dirty(self) -> bool:
+        """Whether there is progress to commit."""
+        return bool(self._moved) or self._stepped
+
+    def room(self) -> tuple[int, int]:
+        """How many records and bytes to read next; (0, 0) while the window is more than half full.
+
+        One record is always admitted to an empty window, whatever its size. Uncommitted settlements count too, at a
+        quarter, so that a store that cannot be written to stops the reader.
+        """
+        held = max(len(self._unsettled), self.uncommitted // 4)
+        if held > self.limit_records // 2 or self._bytes > self.limit_bytes // 2:
+            return 0, 0
+        return self.limit_records - held, self.limit_bytes - self._bytes
+
+    def admit(self, items: Sequence[T], through: int) -> None:
+        """Take in what was read above the cursor, lowest first, and move the cursor to `through`.
+
+        What lies at or below `through` and is not among `items` counts as settled: it was settled under an earlier
+        epoch, or never was a record.
+        """
+        assert through >= self.cursor, "a reader never goes back"
+        lanes, unsettled = self._lanes, self._unsettled
+        last = self.cursor
+        for item in items:
+            offset = item.offset
+            assert last < offset <= through, "records are admitted in offset order"
+            last = offset
+            size = item.size
+            unsettled[offset] = size
+            self._bytes += size
+            name = item.key if self.order == "key" else "" if self.order == "partition" else None
+            if name is None:
+                self.ready.append(Lane(None, item))
+            elif (lane := lanes.get(name)) is not None:
+                lane.items.append(item)
+            else:
+                lanes[name] = lane = Lane(name, item)
+                if name in self._barred:
+                    lane.state = LaneState.HELD
+                else:
+                    self.ready.append(lane)
+        if through > self.cursor:
+            self.cursor = through
+            self._stepped = self._stepped or not unsettled
+        if self.inherited and self.inherited[-1].high <= through:
+            self.inherited = ()
+
+    def take(self) -> Lane[T] | None:
+        """The next lane that may run, oldest first; its head is the caller's until it gives the lane back."""
+        if not self.ready:
+            return None
+        lane = self.ready.popleft()
+        lane.state = LaneState.TAKEN
+        return lane
+
+    def settle(self, lane: Lane[T]) -> bool:
+        """Settle the head of a taken lane; whether another record follows, which the caller then holds as its head."""
+        assert lane.state is LaneState.TAKEN, "only the head of a taken lane settles"
+        items = lane.items
+        offset = items.popleft().offset
+        self._bytes -= self._unsettled.pop(offset)
+        self._moved.append(offset)
+        self.uncommitted += 1
+        lane.attempts = 0
+        if items:
+            return True
+        if lane.name is not None:
+            del self._lanes[lane.name]
+        return False
+
+    def give_back(self, lane: Lane[T]) -> None:
+        """Put a taken or held lane that still has records at the end of the queue."""
+        assert lane.state is not LaneState.READY and lane.items
+        lane.state = LaneState.READY
+        self.ready.append(lane)
+
+    def hold(self, lane: Lane[T]) -> None:
+        """Keep a taken lane out of the queue until it is given back: its head waits for its next attempt."""
+        assert lane.state is LaneState.TAKEN
+        lane.state = LaneState.HELD
+
+    def unbar(self, name: str) -> bool:
+        """Open a lane that was barred from the start; whether it has records that may run now."""
+        self._barred.discard(name)
+        lane = self._lanes.get(name)
+        if lane is None or lane.state is not LaneState.HELD:
+            return False
+        self.give_back(lane)
+        return True
+
+    def advance(self) -> Progress | None:
+        """What was settled since the last call, to be committed; None when nothing was."""
+        if not self.dirty:
+            return None
+        self._number += 1
+        self.position = next(iter(self._unsettled), self.cursor + 1) - 1
+        moved, self._moved, self._stepped = self._moved, [], False
+        whole = self._number % WHOLE_EVERY == 1 or not self._unsettled
+        ranges = self._ranges() if whole else merge(o for o in sorted(moved) if o > self.position)
+        return Progress(self._number, self.position, tuple(ranges), whole, len(moved))
+
+    def committed(self, progress: Progress) -> None:
+        """A progress is in the store."""
+        self.uncommitted -= progress.records
+        assert self.uncommitted >= 0
+
+    def _ranges(self) -> list[Range]:
+        """Everything settled above the position: what was read and is not unsettled, and what was inherited unread."""
+        ranges = []
+        low = self.position + 1
+        for offset in self._unsettled:
+            if offset > low:
+                ranges.append(Range(low, offset - 1))
+            low = offset + 1
+        if low <= self.cursor:
+            ranges.append(Range(low, self.cursor))
+        ranges += union(self.inherited, self.cursor)
+        return ranges
+
+
+def merge(offsets: Iterable[int]) -> list[Range]:
+    """Ascending offsets as ranges; neighbours share one."""
+    ranges: list[Range] = []
+    low = high = None
+    for offset in offsets:
+        if high is not None and offset == high + 1:
+            high = offset
+            continue
+        if low is not None and high is not None:
+            ranges.append(Range(low, high))
+        low = high = offset
+    if low is not None and high is not None:
+        ranges.append(Range(low, high))
+    return ranges
+
+
+def union(ranges: Iterable[Range], above: int) -> tuple[Range, ...]:
+    """Ranges in any order as disjoint ascending ones, cut to what lies above an offset."""
+    joined: list[Range] = []
+    for low, high in sorted(ranges):
+        if high <= above:
+            continue
+        low = max(low, above + 1)
+        if joined and low <= joined[-1].high + 1:
+            joined[-1] = Range(joined[-1].low, max(joined[-1].high, high))
+        else:
+            joined.append(Range(low, high))
+    return tuple(joined)

@@ -1,0 +1,34 @@
+"""Stores: the protocol, and the databases behind it."""
+
+import re
+from urllib.parse import urlsplit
+
+from streams.errors import SettingsError
+from streams.stores.protocol import Store
+
+
+def open_store(url: str, *, schema: str = "streams") -> Store:
+    """The store that a URL names, not yet opened.
+
+    Raises:
+        SettingsError: a URL or schema that cannot be.
+    """
+    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,47}", schema):
+        raise SettingsError(f"schema={schema!r} is not a plain lower-case identifier of at most 48 characters")
+    scheme = urlsplit(url).scheme
+    if scheme == "memory":
+        from streams.stores.memory import MemoryStore
+
+        if url != "memory://":
+            raise SettingsError(f"{url!r}: write memory:// and nothing behind it")
+        return MemoryStore()
+    if scheme == "sqlite":
+        from streams.stores.sqlite.store import SqliteStore
+        from streams.stores.sqlite.url import parse
+
+        return SqliteStore(parse(url), schema=schema)
+    if scheme in ("postgresql", "postgres"):
+        raise SettingsError("PostgreSQL is not supported by this version yet; use sqlite:///file.db")
+    raise SettingsError(
+        f"{scheme or url!r} is not a database that streams knows: write sqlite:///file.db, memory:// or postgresql://…"
+    )

@@ -1,0 +1,142 @@
+"""What a store promises.
+
+Three concerns, kept apart: the *log* (topics and records), *coordination* (members and leases) and *settlement* (what
+groups have done). Each verb is one transaction: it happens whole or not at all, also when its caller is cancelled.
+Every verb may raise `StoreUnavailable` (nothing happened); those that write may raise `StoreBusy` too.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from partition import Beat, Lease
+from streams.stores.rows import (
+    Cursor,
+    DeadLetter,
+    Fetched,
+    GroupStatus,
+    Held,
+    MemberRow,
+    Publication,
+    Settlement,
+    TopicRow,
+    TopicStatus,
+    View,
+)
+
+
+class Appender(Protocol):
+    """The part of the log that a caller's own transaction can carry."""
+
+    async def topic(self, name: str) -> TopicRow | None:
+        """The topic's row, or None."""
+
+    async def ensure_topic(self, name: str, partitions: int, codec: str) -> TopicRow:
+        """The topic's row; made as described when there is none. An existing row is returned as it is."""
+
+    async def append(self, publications: Sequence[Publication]) -> list[int]:
+        """Write all records; their offsets, in the order given. Offsets of a partition grow in commit order.
+
+        Raises:
+            PublishUncertain: the commit was sent and its answer lost.
+        """
+
+
+class Log(Appender, Protocol):
+    """Topics and their records."""
+
+    def within(self, connection: object) -> Appender:
+        """The same verbs in the caller's open transaction; they commit or vanish with it, and its errors pass unchanged.
+
+        Raises:
+            InvalidConnection: not a connection to this database with a transaction open.
+        """
+
+    async def fetch(self, cursors: Sequence[Cursor]) -> list[Fetched]:
+        """What lies above each cursor, in one snapshot; answers in the order of the cursors.
+
+        Records come lowest first and none is left out below the last. At least one comes if there is one and
+        `limit_records` is not 0, whatever its size.
+        """
+
+    async def rung(self, timeout_seconds: float) -> None:
+        """Return when somebody may have written since the last call, at the latest after the timeout. A hint only."""
+
+    async def topics(self) -> list[TopicStatus]:
+        """All topics by name."""
+
+
+class Coordination(Protocol):
+    """Members, leases, epochs."""
+
+    async def ensure_group(self, group: str, topic: str, start: str) -> None:
+        """Make the group of the topic unless it exists: all positions at once, `"earliest"` or `"latest"`."""
+
+    async def register(self, member: MemberRow, *, replaces: str | None = None) -> None:
+        """Write the member's row, alive for its time to live from now; declare `replaces` dead.
+
+        Rows of the dead that hold no lease any more are removed here.
+        """
+
+    async def beat(self, member: str, *, turned: bool, stopping: bool) -> bool:
+        """Prolong the member's life by its time to live. False: it has expired, or was declared dead; that is final."""
+
+    async def leave(self, member: str) -> None:
+        """Release what the member still holds and remove its row."""
+
+    async def generation(self) -> int:
+        """A number that has grown whenever members, groups or leases changed hands. Cheap."""
+
+    async def view(self, pairs: Sequence[tuple[str, str]]) -> View:
+        """All members that are not declared dead, and the leases of the (group, topic) pairs, in one snapshot."""
+
+    async def acquire(
+        self, member: str, wanted: Sequence[tuple[str, str, int]], *, dead: Sequence[Beat] = ()
+    ) -> list[Held]:
+        """Take the (group, topic, partition) leases that are free, each under an epoch one higher; those not free are left.
+
+        First the `dead` are declared so, each only if its row still says what the looker saw and has expired, or lies too
+        far ahead to be true. Positions are read after the epoch is raised. A member that is not alive gets nothing.
+        """
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        """Give leases back; those no longer held under their member and epoch are left alone."""
+
+    async def members(self) -> list[MemberRow]:
+        """All members alive by the database's clock."""
+
+
+class SettlementLog(Protocol):
+    """What groups have done."""
+
+    async def commit(self, settlements: Sequence[Settlement]) -> list[bool]:
+        """Apply each settlement, fenced by its lease's member and epoch; False: refused, nothing of it happened.
+
+        Settlements are keyed by (group, topic, partition, epoch, number). One that is already in is not applied again
+        and answers True: trying again after a lost answer is safe.
+        """
+
+    async def groups(self) -> list[GroupStatus]:
+        """All groups with their partitions, in one snapshot."""
+
+    async def dead(self) -> list[DeadLetter]:
+        """All dead letters, oldest first."""
+
+
+class Store(Log, Coordination, SettlementLog, Protocol):
+    """A connection to a database. One task uses it at a time per verb; verbs may overlap."""
+
+    async def open(self, *, migrate: bool, create: bool) -> None:
+        """Connect; with `migrate`, bring the schema up to date; without `create`, make no database.
+
+        Raises:
+            MigrationNeeded: there is no schema, or one that this version cannot use.
+        """
+
+    async def close(self) -> None:
+        """Give all connections back. Bounded."""
+
+    def sibling(self, *, bound_seconds: float | None = None) -> "Store":
+        """A store on the same database that shares no connection, for another event loop; it is to be opened.
+
+        With `bound_seconds` no verb of it waits longer, and what it writes need not survive a power cut: the heart's.
+        """

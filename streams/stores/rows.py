@@ -1,0 +1,176 @@
+"""The plain values that cross the store protocol.
+
+Times are integers: microseconds since the epoch by the database's clock. Sizes are bytes.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from partition import Lease, Progress, Range
+
+RECORD_OVERHEAD = 256
+"""What a record in memory takes beside its payload, roughly, in bytes."""
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One record as a reader of a partition gets it."""
+
+    offset: int
+    key: str | None
+    payload: bytes
+    headers: bytes | None
+    published_at: int
+
+    @property
+    def size(self) -> int:
+        """Bytes it takes in memory, roughly."""
+        return len(self.payload) + RECORD_OVERHEAD
+
+
+class Publication(NamedTuple):
+    """One record to append; it gets its offset in the write."""
+
+    topic_id: int
+    partition: int
+    key: str | None
+    payload: bytes
+    headers: bytes | None
+
+
+class TopicRow(msgspec.Struct, frozen=True):
+    """A topic as the database has it: the truth about its partitions and codec."""
+
+    id: int
+    name: str
+    partitions: int
+    codec: str
+
+
+class Cursor(NamedTuple):
+    """Where to read on in a partition: above `after`, without the `skip`ped ranges, bounded in records and bytes."""
+
+    topic_id: int
+    partition: int
+    after: int
+    skip: tuple[Range, ...]
+    limit_records: int
+    limit_bytes: int
+
+
+class Fetched(NamedTuple):
+    """Records lowest first; nothing unsettled at or below `through` is missing from them."""
+
+    records: list[Record]
+    through: int
+
+
+class MemberRow(msgspec.Struct, frozen=True):
+    """One worker process. `serves` holds its (group, topic) pairs; `turned`: its main loop ran since the last beat."""
+
+    member: str
+    host: str
+    pid: int
+    serves: tuple[tuple[str, str], ...]
+    lease_micros: int
+    alive_until: int = 0
+    turned: bool = True
+    stopping: bool = False
+    dead: bool = False
+
+
+class View(msgspec.Struct, frozen=True):
+    """Members and leases in one snapshot. `generation` grows whenever who may hold what has changed."""
+
+    now: int
+    generation: int
+    members: tuple[MemberRow, ...]
+    leases: tuple[Lease, ...]
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A lease just acquired, and where the last owner got to: read after the epoch was raised."""
+
+    lease: Lease
+    position: int
+    settled: tuple[Range, ...]
+    end: int
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """A record that its group gave up on, copied whole. `cause` is `exhausted`, `undecodable` or `rejected`."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    key: str | None
+    payload: bytes
+    headers: bytes | None
+    published_at: int
+    attempts: int
+    cause: str
+    error: str
+    traceback: str
+    died_at: int = 0
+
+
+class Parked(msgspec.Struct, frozen=True):
+    """An unsettled record of a failing key, out of the partition's way."""
+
+    offset: int
+    key: str | None
+    attempts: int
+    due_at: int
+    since: int
+    error: str
+
+
+class Statement(NamedTuple):
+    """A statement of the user's that a settlement carries."""
+
+    sql: str
+    args: tuple[object, ...]
+
+
+class Settlement(msgspec.Struct, frozen=True):
+    """All that one partition commits at once, under its lease: it happens whole, once, or not at all."""
+
+    lease: Lease
+    progress: Progress
+    publish: tuple[Publication, ...] = ()
+    dead: tuple[DeadLetter, ...] = ()
+    park: tuple[Parked, ...] = ()
+    unpark: tuple[int, ...] = ()
+    statements: tuple[Statement, ...] = ()
+
+
+class TopicStatus(msgspec.Struct, frozen=True):
+    """A topic as `streams topics` shows it; `records` counts those in the log."""
+
+    topic: str
+    partitions: int
+    codec: str
+    records: int
+
+
+class PartitionStatus(msgspec.Struct, frozen=True):
+    """Where a group is in one partition. `owner` is None unless a living member holds the lease."""
+
+    partition: int
+    owner: str | None
+    epoch: int
+    position: int
+    end: int
+    lag: int
+    parked: int
+
+
+class GroupStatus(msgspec.Struct, frozen=True):
+    """A group of a topic with all its partitions, from one snapshot."""
+
+    group: str
+    topic: str
+    lag: int
+    parked: int
+    partitions: tuple[PartitionStatus, ...]

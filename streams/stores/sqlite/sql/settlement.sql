@@ -1,0 +1,53 @@
+-- name: fence
+-- Does the member still hold the lease under this epoch?
+SELECT 1 FROM streams_leases WHERE group_id = ? AND partition = ? AND member = ? AND epoch = ?
+
+-- name: append_progress
+-- The settlement's own row; no row is written when it is already in.
+INSERT INTO streams_settlements (group_id, partition, epoch, number, position, settled, whole)
+VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+
+-- name: prune_progress
+-- What a whole settlement replaces.
+DELETE FROM streams_settlements WHERE group_id = ? AND partition = ? AND (epoch, number) < (?, ?)
+
+-- name: progress
+-- Where a group is in a partition: the last position, and the ranges since the last whole settlement.
+SELECT position, settled, whole FROM streams_settlements
+WHERE group_id = ? AND partition = ? ORDER BY epoch, number
+
+-- name: insert_dead
+-- A record that its group gave up on, copied whole.
+INSERT INTO streams_dead
+    (group_id, partition, offset, key, payload, headers, published_at, attempts, cause, error, traceback, died_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: park
+-- An unsettled record out of the partition's way, or its next attempt.
+INSERT OR REPLACE INTO streams_parked (group_id, partition, offset, key, attempts, due_at, since, error)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: unpark
+-- A parked record that is settled.
+DELETE FROM streams_parked WHERE group_id = ? AND partition = ? AND offset = ?
+
+-- name: groups
+-- All groups with the lease and the end of each partition.
+SELECT g.name, t.name, g.group_id, l.partition, l.epoch, p.last_offset,
+    (SELECT member FROM streams_members m WHERE m.member = l.member AND NOT m.dead AND m.alive_until > :now)
+FROM streams_groups g
+JOIN streams_topics t USING (topic_id)
+JOIN streams_leases l USING (group_id)
+JOIN streams_partitions p ON p.topic_id = g.topic_id AND p.partition = l.partition
+ORDER BY g.name, t.name, l.partition
+
+-- name: parked
+-- Parked records of a group's partition: how many, and how many above its position.
+SELECT count(*), coalesce(sum(offset > ?), 0) FROM streams_parked WHERE group_id = ? AND partition = ?
+
+-- name: dead
+-- All dead letters, oldest first.
+SELECT g.name, t.name, d.partition, d.offset, d.key, d.payload, d.headers, d.published_at, d.attempts, d.cause,
+    d.error, d.traceback, d.died_at
+FROM streams_dead d JOIN streams_groups g USING (group_id) JOIN streams_topics t USING (topic_id)
+ORDER BY d.dead_id

@@ -1,0 +1,271 @@
+"""The SQLite store: several processes on one file.
+
+Three connections: a writer, a reader (in WAL mode neither waits for the other), and one that only looks at
+`PRAGMA data_version`, which tells within microseconds whether another connection has written.
+"""
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+
+from partition import Beat, Lease
+from streams.errors import InvalidConnection, MigrationNeeded, SettingsError, StoreUnavailable
+from streams.stores.rows import (
+    Cursor,
+    DeadLetter,
+    Fetched,
+    GroupStatus,
+    Held,
+    MemberRow,
+    Publication,
+    Settlement,
+    TopicRow,
+    TopicStatus,
+    View,
+)
+from streams.stores.sqlite import coordination, log, settlement
+from streams.stores.sqlite import schema as schemas
+from streams.stores.sqlite.connection import Connection, Transaction, is_busy
+from streams.stores.sqlite.filesystem import network_filesystem
+from streams.stores.sqlite.url import SqliteUrl, connect
+from streams.stores.statements import Migration, statements
+
+T = TypeVar("T")
+
+OLDEST = (3, 37, 0)  # STRICT tables
+FIRST_LOOK_SECONDS = 0.002
+LAST_LOOK_SECONDS = 0.008
+
+
+def wall_micros() -> int:
+    """Microseconds since the epoch. SQLite has no clock of its own: it is this machine's, for all processes on the file."""
+    return time.time_ns() // 1000
+
+
+class SqliteStore:
+    """A store on one SQLite file. See `Store` for what each verb promises."""
+
+    def __init__(self, url: SqliteUrl, *, schema: str = "streams", clock: Callable[[], int] = wall_micros) -> None:
+        if sqlite3.sqlite_version_info < OLDEST:
+            raise SettingsError(f"SQLite {sqlite3.sqlite_version} is too old; 3.37 or newer is needed")
+        self._url = url
+        self._schema = schema
+        self._clock = clock
+        self._create = False
+        self._group_ids: dict[tuple[str, str], int] = {}
+        self._statements = statements(schemas.PACKAGE, schema)
+        self._writer = self._connection(url.busy_seconds)
+        self._reader = self._connection(url.busy_seconds)
+        self._bell: sqlite3.Connection | None = None
+        self._heard = -1
+        self._anchor = (
+            connect(url, create=True) if url.memory else None
+        )  # an in-memory file ends with its last connection
+
+    def _connection(self, busy_seconds: float) -> Connection:
+        return Connection(self._connect, self._statements, busy_seconds=busy_seconds)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = connect(self._url, create=self._create)
+        connection.execute(f"PRAGMA synchronous = {self._url.synchronous}")
+        return connection
+
+    async def open(self, *, migrate: bool, create: bool) -> None:
+        self._create = create
+        self._look_at_path()
+        if migrate:
+            await self._enter_wal_mode()
+        if steps := await self._missing():
+            if not migrate:
+                names = ", ".join(f"{step.number:04}_{step.name}" for step in steps)
+                raise MigrationNeeded(f"{self._url.path}: the schema lacks {names}; run `streams migrate`")
+            await self.migrate()
+
+    async def migrate(self) -> int:
+        """Bring the schema up to date; how many migrations were applied."""
+        return await self._writer.write(lambda tx: schemas.apply(tx, self._schema, self._clock()))
+
+    async def close(self) -> None:
+        await self._writer.close()
+        await self._reader.close()
+        if self._bell is not None:
+            self._bell.close()
+            self._bell = None
+
+    def sibling(self, *, bound_seconds: float | None = None) -> "SqliteStore":
+        url = self._url
+        if bound_seconds is not None:
+            url = url._replace(busy_seconds=bound_seconds, synchronous="normal")
+        return SqliteStore(url, schema=self._schema, clock=self._clock)
+
+    def _look_at_path(self) -> None:
+        if self._url.memory:
+            return
+        path = Path(self._url.path)
+        if not self._create and not path.exists():
+            raise MigrationNeeded(f"{path} does not exist; run `streams migrate`, or start the program that publishes")
+        if not path.parent.is_dir():
+            raise StoreUnavailable(f"{path}: the folder {path.parent} does not exist")
+        if kind := network_filesystem(path.parent):
+            raise SettingsError(
+                f"{path} is on a network file system ({kind}), where SQLite's locks do not hold; "
+                f"use a local disk, or PostgreSQL for several machines"
+            )
+
+    async def _enter_wal_mode(self) -> None:
+        """Outside a transaction, as SQLite wants it; another process may hold the lock for the same reason."""
+        deadline = anyio.current_time() + max(1.0, self._url.busy_seconds)
+        while True:
+            try:
+                connection = self._connect()
+                try:
+                    connection.execute("PRAGMA journal_mode = wal")
+                    return
+                finally:
+                    connection.close()
+            except sqlite3.Error as error:
+                if not is_busy(error) or anyio.current_time() > deadline:
+                    raise StoreUnavailable(f"{self._url.path}: {error}") from error
+            await anyio.sleep(0.01)
+
+    async def _missing(self) -> list[Migration]:
+        return await self._reader.read(lambda tx: schemas.missing(tx, self._schema))
+
+    # Log
+
+    def within(self, connection: object) -> "SqliteAppender":
+        if not isinstance(connection, sqlite3.Connection):
+            raise InvalidConnection(
+                f"connection= must be a sqlite3.Connection for a sqlite:// app, not {type(connection).__name__}"
+            )
+        if not connection.in_transaction:
+            raise InvalidConnection("connection= has no transaction open; begin one, publish, then commit")
+        cursor = connection.cursor()
+        cursor.row_factory = None
+        (_, _, path) = cursor.execute("PRAGMA database_list").fetchone()
+        path = path.decode() if isinstance(path, bytes) else path
+        if self._url.memory or not path or not os.path.samefile(path, self._url.path):
+            raise InvalidConnection(
+                f"connection= is open on {path or 'another database'!r}, the app on {self._url.path!r}"
+            )
+        return SqliteAppender(Transaction(connection, self._statements), self._clock)
+
+    async def topic(self, name: str) -> TopicRow | None:
+        return await self._reader.read(lambda tx: log.topic(tx, name))
+
+    async def ensure_topic(self, name: str, partitions: int, codec: str) -> TopicRow:
+        if found := await self.topic(name):
+            return found
+        return await self._writer.write(lambda tx: log.ensure_topic(tx, name, partitions, codec, self._clock()))
+
+    async def append(self, publications: Sequence[Publication]) -> list[int]:
+        return await self._writer.write(lambda tx: log.append(tx, publications, self._clock()))
+
+    async def fetch(self, cursors: Sequence[Cursor]) -> list[Fetched]:
+        return await self._reader.read(lambda tx: log.fetch(tx, cursors))
+
+    async def rung(self, timeout_seconds: float) -> None:
+        if not self._url.listen:
+            await anyio.sleep(timeout_seconds)
+            return
+        await anyio.lowlevel.checkpoint()
+        deadline = anyio.current_time() + timeout_seconds
+        look_seconds = FIRST_LOOK_SECONDS
+        while (seen := self._data_version()) == self._heard:
+            rest = deadline - anyio.current_time()
+            if rest <= 0:
+                return
+            await anyio.sleep(min(look_seconds, rest))
+            look_seconds = min(look_seconds * 1.2, LAST_LOOK_SECONDS)
+        self._heard = seen
+
+    def _data_version(self) -> int:
+        """Three microseconds, so it needs no thread."""
+        try:
+            if self._bell is None:
+                self._bell = self._connect()
+            return int(self._bell.execute("PRAGMA data_version").fetchone()[0])
+        except sqlite3.Error as error:
+            if is_busy(error):
+                return self._heard
+            raise StoreUnavailable(f"SQLite: {error}") from error
+
+    async def topics(self) -> list[TopicStatus]:
+        return await self._reader.read(log.topics)
+
+    # Coordination
+
+    async def ensure_group(self, group: str, topic: str, start: str) -> None:
+        if await self._reader.read(lambda tx: tx.one("group_id", (group, topic))):
+            return
+        await self._writer.write(lambda tx: coordination.ensure_group(tx, group, topic, start, self._clock()))
+
+    async def register(self, member: MemberRow, *, replaces: str | None = None) -> None:
+        await self._writer.write(lambda tx: coordination.register(tx, member, replaces, self._clock()))
+
+    async def beat(self, member: str, *, turned: bool, stopping: bool) -> bool:
+        return await self._writer.write(lambda tx: coordination.beat(tx, member, turned, stopping, self._clock()))
+
+    async def leave(self, member: str) -> None:
+        await self._writer.write(lambda tx: coordination.leave(tx, member))
+
+    async def generation(self) -> int:
+        return int((await self._reader.read(lambda tx: tx.one("generation")))[0])
+
+    async def view(self, pairs: Sequence[tuple[str, str]]) -> View:
+        return await self._reader.read(lambda tx: coordination.view(tx, pairs, self._clock()))
+
+    async def acquire(
+        self, member: str, wanted: Sequence[tuple[str, str, int]], *, dead: Sequence[Beat] = ()
+    ) -> list[Held]:
+        return await self._writer.write(lambda tx: coordination.acquire(tx, member, wanted, dead, self._clock()))
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        await self._writer.write(lambda tx: coordination.release(tx, leases))
+
+    async def members(self) -> list[MemberRow]:
+        now = self._clock()
+        return [row for row in await self._reader.read(coordination.members) if row.alive_until > now]
+
+    # Settlement
+
+    async def commit(self, settlements: Sequence[Settlement]) -> list[bool]:
+        return await self._writer.write(lambda tx: self._settle(tx, settlements))
+
+    def _settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> list[bool]:
+        now, ids = self._clock(), self._group_ids
+        applied = []
+        for one in settlements:
+            pair = one.lease.group, one.lease.topic
+            if pair not in ids:
+                ids[pair] = coordination.group_id(tx, *pair)
+            applied.append(settlement.settle(tx, ids[pair], one, now))
+        return applied
+
+    async def groups(self) -> list[GroupStatus]:
+        return await self._reader.read(lambda tx: settlement.groups(tx, self._clock()))
+
+    async def dead(self) -> list[DeadLetter]:
+        return await self._reader.read(settlement.dead)
+
+
+class SqliteAppender:
+    """Publishing in the caller's own transaction, on the caller's thread; SQLite's errors pass unchanged."""
+
+    def __init__(self, tx: Transaction, clock: Callable[[], int]) -> None:
+        self._tx = tx
+        self._clock = clock
+
+    async def topic(self, name: str) -> TopicRow | None:
+        return log.topic(self._tx, name)
+
+    async def ensure_topic(self, name: str, partitions: int, codec: str) -> TopicRow:
+        return log.ensure_topic(self._tx, name, partitions, codec, self._clock())
+
+    async def append(self, publications: Sequence[Publication]) -> list[int]:
+        return log.append(self._tx, publications, self._clock())
