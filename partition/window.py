@@ -12,11 +12,12 @@ between: which records are unsettled, which lane may run next, and how far every
 
 *Position* is the highest offset up to which everything is settled; *ranges* are what is settled above it. Only
 unsettled records are held: everything at or below the cursor that is not among them is settled or was never a record,
-so the ranges are the complement of the unsettled offsets, and a slow record costs one gap however much settles above it.
+so the ranges are the complement of the unsettled offsets, and a slow record costs one gap however much settles above
+it. What the last owner settled above the cursor is *inherited*; the reader skips it, and the cursor moves over it.
 
-A lane is the queue of one key. It is always in one state: *ready* (in the queue of the window), *taken* (its head is with a
-runner) or *held* (its head waits for its next attempt). Only the head of a taken lane can be settled, so two records of
-a key are never out at once.
+A lane is the queue of one key. It is always in one state: *ready* (in the queue of the window), *taken* (its head is
+with a runner) or *held* (its head waits for its next attempt). Only the head of a taken lane can be settled, so two
+records of a key are never out at once.
 """
 
 from collections import deque
@@ -60,16 +61,20 @@ class LaneState(Enum):
     HELD = "held"
 
 
+READY, TAKEN, HELD = LaneState  # On Python 3.11 a member looked up in its class costs ten times a global.
+
+
 class Lane(Generic[T]):
     """The unsettled records of one key in offset order; the first is the head."""
 
-    __slots__ = ("attempts", "items", "name", "state")
+    __slots__ = ("attempts", "items", "name", "since", "state")
 
     def __init__(self, name: str | None, item: T) -> None:
         self.name = name
-        self.items: deque[T] = deque((item,))
-        self.state = LaneState.READY
-        self.attempts = 0  # failed attempts of the head
+        self.items = [item]  # Most lanes are short, and a short deque takes ten times the memory.
+        self.state = READY
+        self.attempts = 0  # failed attempts of the head,
+        self.since = 0.0  # the first of them at this time
 
     @property
     def head(self) -> T:
@@ -96,8 +101,8 @@ class Window(Generic[T]):
     """Records of one partition between reading and settlement, bounded in number and bytes.
 
     `position` and `settled` are where the last owner got to. `order` decides what a lane is: a key (records without one
-    are lanes of their own), the partition, or each record. `barred` lanes are held until `unbar`: a handler of an earlier
-    epoch still runs there.
+    are lanes of their own), the partition (its lane is named `""`), or each record. `barred` lanes are held until
+    `unbar`: a handler of an earlier epoch still runs there.
     """
 
     def __init__(
@@ -112,19 +117,19 @@ class Window(Generic[T]):
     ) -> None:
         self.position = position
         self.cursor = position
+        self.inherited = tuple(settled)
         self.order = order
         self.limit_records = limit_records
         self.limit_bytes = limit_bytes
-        self.inherited = tuple(settled)
-        self.uncommitted = 0
-        self._barred = set(barred)
         self.ready: deque[Lane[T]] = deque()
+        self._barred = set(barred)
         self._lanes: dict[str, Lane[T]] = {}
         self._unsettled: dict[int, int] = {}  # offset to size, ascending: offsets are admitted in order
         self._bytes = 0
-        self._moved: list[int] = []
-        self._stepped = False
+        self._moved: list[int] = []  # settled since the last progress
+        self._committing = 0  # records of the progresses that are not in the store yet
         self._number = 0
+        self._read_through(position)
 
     def __len__(self) -> int:
         return len(self._unsettled)
@@ -137,7 +142,12 @@ class Window(Generic[T]):
     @property
     def dirty(self) -> bool:
         """Whether there is progress to commit."""
-        return bool(self._moved) or self._stepped
+        return bool(self._moved) or self._settled_through() > self.position
+
+    @property
+    def uncommitted(self) -> int:
+        """How many records are settled and not in the store yet."""
+        return len(self._moved) + self._committing
 
     def room(self) -> tuple[int, int]:
         """How many records and bytes to read next; (0, 0) while the window is more than half full.
@@ -157,48 +167,48 @@ class Window(Generic[T]):
         epoch, or never was a record.
         """
         assert through >= self.cursor, "a reader never goes back"
-        lanes, unsettled = self._lanes, self._unsettled
+        lanes, unsettled, ready, barred = self._lanes, self._unsettled, self.ready, self._barred
+        by_key = self.order == "key"
+        name = "" if self.order == "partition" else None
         last = self.cursor
+        total = 0
         for item in items:
             offset = item.offset
             assert last < offset <= through, "records are admitted in offset order"
             last = offset
-            size = item.size
-            unsettled[offset] = size
-            self._bytes += size
-            name = item.key if self.order == "key" else "" if self.order == "partition" else None
+            unsettled[offset] = size = item.size
+            total += size
+            if by_key:
+                name = item.key
             if name is None:
-                self.ready.append(Lane(None, item))
+                ready.append(Lane(None, item))
             elif (lane := lanes.get(name)) is not None:
                 lane.items.append(item)
             else:
                 lanes[name] = lane = Lane(name, item)
-                if name in self._barred:
-                    lane.state = LaneState.HELD
+                if name in barred:
+                    lane.state = HELD
                 else:
-                    self.ready.append(lane)
+                    ready.append(lane)
+        self._bytes += total
         if through > self.cursor:
-            self.cursor = through
-            self._stepped = self._stepped or not unsettled
-        if self.inherited and self.inherited[-1].high <= through:
-            self.inherited = ()
+            self._read_through(through)
 
     def take(self) -> Lane[T] | None:
         """The next lane that may run, oldest first; its head is the caller's until it gives the lane back."""
         if not self.ready:
             return None
         lane = self.ready.popleft()
-        lane.state = LaneState.TAKEN
+        lane.state = TAKEN
         return lane
 
     def settle(self, lane: Lane[T]) -> bool:
         """Settle the head of a taken lane; whether another record follows, which the caller then holds as its head."""
-        assert lane.state is LaneState.TAKEN, "only the head of a taken lane settles"
+        assert lane.state is TAKEN, "only the head of a taken lane settles"
         items = lane.items
-        offset = items.popleft().offset
+        offset = items.pop(0).offset
         self._bytes -= self._unsettled.pop(offset)
         self._moved.append(offset)
-        self.uncommitted += 1
         lane.attempts = 0
         if items:
             return True
@@ -208,20 +218,24 @@ class Window(Generic[T]):
 
     def give_back(self, lane: Lane[T]) -> None:
         """Put a taken or held lane that still has records at the end of the queue."""
-        assert lane.state is not LaneState.READY and lane.items
-        lane.state = LaneState.READY
+        assert lane.state is not READY
+        assert lane.items
+        lane.state = READY
         self.ready.append(lane)
 
     def hold(self, lane: Lane[T]) -> None:
         """Keep a taken lane out of the queue until it is given back: its head waits for its next attempt."""
-        assert lane.state is LaneState.TAKEN
-        lane.state = LaneState.HELD
+        assert lane.state is TAKEN
+        assert lane.items
+        lane.state = HELD
 
     def unbar(self, name: str) -> bool:
         """Open a lane that was barred from the start; whether it has records that may run now."""
-        self._barred.discard(name)
+        if name not in self._barred:
+            return False
+        self._barred.remove(name)
         lane = self._lanes.get(name)
-        if lane is None or lane.state is not LaneState.HELD:
+        if lane is None:
             return False
         self.give_back(lane)
         return True
@@ -231,16 +245,29 @@ class Window(Generic[T]):
         if not self.dirty:
             return None
         self._number += 1
-        self.position = next(iter(self._unsettled), self.cursor + 1) - 1
-        moved, self._moved, self._stepped = self._moved, [], False
+        self.position = self._settled_through()
+        moved, self._moved = self._moved, []
+        self._committing += len(moved)
         whole = self._number % WHOLE_EVERY == 1 or not self._unsettled
-        ranges = self._ranges() if whole else merge(o for o in sorted(moved) if o > self.position)
+        ranges = self._ranges() if whole else merge(sorted(o for o in moved if o > self.position))
         return Progress(self._number, self.position, tuple(ranges), whole, len(moved))
 
     def committed(self, progress: Progress) -> None:
         """A progress is in the store."""
-        self.uncommitted -= progress.records
-        assert self.uncommitted >= 0
+        self._committing -= progress.records
+        assert self._committing >= 0
+
+    def _settled_through(self) -> int:
+        """Where the position is once what has been settled is in the store."""
+        return next(iter(self._unsettled), self.cursor + 1) - 1
+
+    def _read_through(self, through: int) -> None:
+        """Move the cursor, on over what is settled right behind it, and forget what it has passed."""
+        self.inherited = union(self.inherited, through)
+        if self.inherited and self.inherited[0].low == through + 1:
+            through = self.inherited[0].high
+            self.inherited = self.inherited[1:]
+        self.cursor = through
 
     def _ranges(self) -> list[Range]:
         """Everything settled above the position: what was read and is not unsettled, and what was inherited unread."""
@@ -252,24 +279,18 @@ class Window(Generic[T]):
             low = offset + 1
         if low <= self.cursor:
             ranges.append(Range(low, self.cursor))
-        ranges += union(self.inherited, self.cursor)
-        return ranges
+        return [*ranges, *self.inherited]
 
 
 def merge(offsets: Iterable[int]) -> list[Range]:
     """Ascending offsets as ranges; neighbours share one."""
-    ranges: list[Range] = []
-    low = high = None
+    runs: list[list[int]] = []
     for offset in offsets:
-        if high is not None and offset == high + 1:
-            high = offset
-            continue
-        if low is not None and high is not None:
-            ranges.append(Range(low, high))
-        low = high = offset
-    if low is not None and high is not None:
-        ranges.append(Range(low, high))
-    return ranges
+        if runs and offset == runs[-1][1] + 1:
+            runs[-1][1] = offset
+        else:
+            runs.append([offset, offset])
+    return [Range(low, high) for low, high in runs]
 
 
 def union(ranges: Iterable[Range], above: int) -> tuple[Range, ...]:

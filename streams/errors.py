@@ -97,7 +97,7 @@ class InvalidConnection(StreamsError, ValueError):
 
 
 class PublishFailed(StreamsError):
-    """A `publish_many` ended early: its first `written` items are durable, of each key a prefix. The cause is chained."""
+    """A `publish_many` ended early: its first `written` items are durable. The cause is chained."""
 
     def __init__(self, message: str, *, written: int) -> None:
         super().__init__(message)
@@ -134,7 +134,7 @@ class PositionBeyondLog(StreamsError):
     def __init__(self, group: str, topic: str, partition: int, position: int, end: int) -> None:
         super().__init__(
             f"group {group!r} is at {position} in {topic!r} partition {partition}, but the log ends at {end}: it was "
-            f"restored from an older copy or cut by hand; the partition stays stopped until the group's position is repaired"
+            f"restored from an older copy or cut by hand; the partition stays stopped until its position is repaired"
         )
         self.group = group
         self.topic = topic

@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 from streams.errors import SettingsError
 from streams.stores.protocol import Store
 
+__all__ = ["Store", "open_store"]
+
 
 def open_store(url: str, *, schema: str = "streams") -> Store:
     """The store that a URL names, not yet opened.

@@ -1,6 +1,7 @@
 """The memory store: the reference model of the protocol, and the users' test double.
 
-One process, nothing durable. A lock makes each verb a transaction, also between the event loops of a worker and its heart.
+One process, nothing durable. A lock makes each verb a transaction, also between the event loops of a worker and its
+heart.
 """
 
 import threading
@@ -13,7 +14,7 @@ import anyio
 import msgspec
 
 from partition import Beat, Lease, Progress, Range, union
-from streams.errors import InvalidConnection, StreamsError
+from streams.errors import InvalidConnection, StoreUnavailable, StreamsError, UnknownTopic
 from streams.stores.rows import (
     Cursor,
     DeadLetter,
@@ -29,6 +30,7 @@ from streams.stores.rows import (
     TopicRow,
     TopicStatus,
     View,
+    lag,
 )
 
 
@@ -54,15 +56,13 @@ class _GroupPartition:
         self.settled = union([*earlier, *progress.settled], self.position)
 
     def status(self, end: int, live: set[str]) -> PartitionStatus:
-        ahead = sum(high - low + 1 for low, high in self.settled)
-        parked_above = sum(offset > self.position for offset in self.parked)
         return PartitionStatus(
             partition=self.lease.partition,
             owner=self.lease.member if self.lease.member in live else None,
             epoch=self.lease.epoch,
             position=self.position,
             end=end,
-            lag=max(0, end - self.position - ahead - parked_above),
+            lag=lag(self.position, end, self.settled, self.parked),
             parked=len(self.parked),
         )
 
@@ -85,6 +85,8 @@ class _State:
 
 class MemoryStore:
     """A handle on a database in this process's memory."""
+
+    poll_seconds = 0.25  # other event loops of this process do not ring
 
     def __init__(self, *, clock: Callable[[], int] = wall_micros, state: _State | None = None) -> None:
         self._state = state or _State(clock)
@@ -164,13 +166,17 @@ class MemoryStore:
         with self._write() as state:
             if (group, topic) in state.groups:
                 return
-            row = state.topics[topic]
+            row = state.topics.get(topic)
+            if row is None:
+                raise UnknownTopic(topic, f"topic {topic!r} is not in the database; was it deleted?")
             ends = [_end(state.records[row.id, p]) if start == "latest" else 0 for p in range(row.partitions)]
             state.groups[group, topic] = [_GroupPartition(group, topic, p, end) for p, end in enumerate(ends)]
             state.generation += 1
 
     async def register(self, member: MemberRow, *, replaces: str | None = None) -> None:
         with self._write() as state:
+            if member.member in state.members:
+                raise StoreUnavailable(f"member {member.member!r} is registered already; nothing was written")
             if replaces in state.members:
                 state.members[replaces] = msgspec.structs.replace(state.members[replaces], dead=True)
             holders = {held.lease.member for held in _all(state)}
@@ -183,7 +189,11 @@ class MemoryStore:
     async def beat(self, member: str, *, turned: bool, stopping: bool) -> bool:
         with self._write() as state:
             row, now = state.members.get(member), state.clock()
-            if row is None or row.dead or row.alive_until <= now:
+            if row is None or row.dead:
+                return False
+            if row.alive_until <= now:
+                state.members[member] = msgspec.structs.replace(row, dead=True)
+                state.generation += 1
                 return False
             if (row.turned, row.stopping) != (turned, stopping):
                 state.generation += 1
@@ -210,8 +220,8 @@ class MemoryStore:
             return View(
                 now=state.clock(),
                 generation=state.generation,
-                members=tuple(row for row in state.members.values() if not row.dead),
-                leases=tuple(held.lease for pair in pairs for held in state.groups[pair]),
+                members=tuple(row for _, row in sorted(state.members.items()) if not row.dead),
+                leases=tuple(held.lease for pair in pairs for held in _group(state, *pair)),
             )
 
     async def acquire(
@@ -223,13 +233,15 @@ class MemoryStore:
             me = state.members.get(member)
             if me is None or me.dead or me.alive_until <= state.clock():
                 return []
-            return [held for want in wanted if (held := _take(state, member, *want)) is not None]
+            found = [held for want in wanted if (held := _take(state, member, *want)) is not None]
+            state.generation += bool(found)
+            return found
 
     async def release(self, leases: Sequence[Lease]) -> None:
         with self._write() as state:
             for lease in leases:
-                held = state.groups[lease.group, lease.topic][lease.partition]
-                if held.lease == lease:
+                held = _partition(state, lease.group, lease.topic, lease.partition)
+                if held is not None and held.lease == lease:
                     held.lease = lease.released()
             state.generation += 1
 
@@ -243,6 +255,8 @@ class MemoryStore:
         if any(settlement.statements for settlement in settlements):
             raise StreamsError("memory:// cannot execute SQL; use SQLite or PostgreSQL")
         with self._write() as state:
+            for settlement in settlements:
+                _check(state, settlement.publish)
             return [_settle(state, settlement) for settlement in settlements]
 
     async def groups(self) -> list[GroupStatus]:
@@ -276,7 +290,15 @@ def _end(records: list[Record]) -> int:
     return records[-1].offset if records else 0
 
 
+def _check(state: _State, publications: Sequence[Publication]) -> None:
+    """Refuse before anything is written: nothing here could undo it."""
+    for publication in publications:
+        if (publication.topic_id, publication.partition) not in state.records:
+            raise UnknownTopic(str(publication.topic_id), "the topic was deleted meanwhile; nothing was written")
+
+
 def _append(state: _State, publications: Sequence[Publication]) -> list[int]:
+    _check(state, publications)
     now, offsets = state.clock(), []
     for topic_id, partition, key, payload, headers in publications:
         log = state.records[topic_id, partition]
@@ -288,16 +310,29 @@ def _append(state: _State, publications: Sequence[Publication]) -> list[int]:
 def _read(log: list[Record], cursor: Cursor) -> Fetched:
     found: list[Record] = []
     size = 0
+    if cursor.limit_records <= 0:
+        return Fetched(found, cursor.after)
     start = bisect_right(log, cursor.after, key=lambda record: record.offset)
-    skipped = {offset for low, high in cursor.skip for offset in range(low, high + 1)}
+    end = _end(log)
+    skipped = {offset for low, high in cursor.skip for offset in range(low, min(high, end) + 1)}
     for record in log[start:]:
         if record.offset in skipped:
             continue
         if len(found) >= cursor.limit_records or (found and size + record.size > cursor.limit_bytes):
-            return Fetched(found, found[-1].offset if found else cursor.after)
+            return Fetched(found, found[-1].offset)
         found.append(record)
         size += record.size
-    return Fetched(found, max(cursor.after, _end(log)))
+    return Fetched(found, max(cursor.after, end))
+
+
+def _group(state: _State, group: str, topic: str) -> list[_GroupPartition]:
+    if (group, topic) not in state.groups:
+        raise UnknownTopic(topic, f"group {group!r} of topic {topic!r} is not in the database; was it deleted?")
+    return state.groups[group, topic]
+
+
+def _partition(state: _State, group: str, topic: str, partition: int) -> _GroupPartition | None:
+    return next((held for held in state.groups.get((group, topic), ()) if held.lease.partition == partition), None)
 
 
 def _all(state: _State) -> Iterator[_GroupPartition]:
@@ -320,7 +355,9 @@ def _declare_dead(state: _State, beat: Beat) -> None:
 
 
 def _take(state: _State, member: str, group: str, topic: str, partition: int) -> Held | None:
-    held = state.groups[group, topic][partition]
+    held = _partition(state, group, topic, partition)
+    if held is None:
+        return None
     owner = held.lease.member
     if owner is not None and owner in state.members and not state.members[owner].dead:
         return None
@@ -331,15 +368,17 @@ def _take(state: _State, member: str, group: str, topic: str, partition: int) ->
 
 def _settle(state: _State, settlement: Settlement) -> bool:
     lease, progress = settlement.lease, settlement.progress
-    held = state.groups[lease.group, lease.topic][lease.partition]
+    held = _partition(state, lease.group, lease.topic, lease.partition)
     assert lease.member is not None
-    if not held.lease.permits(lease.member, lease.epoch):
+    if held is None or not held.lease.permits(lease.member, lease.epoch):
         return False
     if held.key >= (lease.epoch, progress.number):
         return True
     held.apply(lease.epoch, progress)
     _append(state, settlement.publish)
     now = state.clock()
+    places = {(letter.group, letter.topic, letter.partition, letter.offset) for letter in settlement.dead}
+    state.dead = [old for old in state.dead if (old.group, old.topic, old.partition, old.offset) not in places]
     state.dead += [msgspec.structs.replace(letter, died_at=now) for letter in settlement.dead]
     for offset in settlement.unpark:
         held.parked.pop(offset, None)

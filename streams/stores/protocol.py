@@ -2,7 +2,8 @@
 
 Three concerns, kept apart: the *log* (topics and records), *coordination* (members and leases) and *settlement* (what
 groups have done). Each verb is one transaction: it happens whole or not at all, also when its caller is cancelled.
-Every verb may raise `StoreUnavailable` (nothing happened); those that write may raise `StoreBusy` too.
+Every verb may raise `StoreUnavailable` (nothing happened); those that write may raise `StoreBusy` too, and
+`PublishUncertain`, whichever verb it is, when the commit was sent and its answer lost.
 """
 
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ class Log(Appender, Protocol):
     """Topics and their records."""
 
     def within(self, connection: object) -> Appender:
-        """The same verbs in the caller's open transaction; they commit or vanish with it, and its errors pass unchanged.
+        """The same verbs in the caller's open transaction; they commit or vanish with it. Its errors pass unchanged.
 
         Raises:
             InvalidConnection: not a connection to this database with a transaction open.
@@ -69,12 +70,17 @@ class Coordination(Protocol):
     """Members, leases, epochs."""
 
     async def ensure_group(self, group: str, topic: str, start: str) -> None:
-        """Make the group of the topic unless it exists: all positions at once, `"earliest"` or `"latest"`."""
+        """Make the group of the topic unless it exists: all positions at once, `"earliest"` or `"latest"`.
+
+        Raises:
+            UnknownTopic: there is no such topic.
+        """
 
     async def register(self, member: MemberRow, *, replaces: str | None = None) -> None:
         """Write the member's row, alive for its time to live from now; declare `replaces` dead.
 
-        Rows of the dead that hold no lease any more are removed here.
+        Rows of the dead that hold no lease any more are removed here. An id is registered once: a second time is
+        refused (`StoreUnavailable`), so that no member comes back to life; after a lost answer, register a new id.
         """
 
     async def beat(self, member: str, *, turned: bool, stopping: bool) -> bool:
@@ -87,15 +93,19 @@ class Coordination(Protocol):
         """A number that has grown whenever members, groups or leases changed hands. Cheap."""
 
     async def view(self, pairs: Sequence[tuple[str, str]]) -> View:
-        """All members that are not declared dead, and the leases of the (group, topic) pairs, in one snapshot."""
+        """All members that are not declared dead, and the leases of the (group, topic) pairs, in one snapshot.
+
+        Raises:
+            UnknownTopic: there is no such group of the topic.
+        """
 
     async def acquire(
         self, member: str, wanted: Sequence[tuple[str, str, int]], *, dead: Sequence[Beat] = ()
     ) -> list[Held]:
-        """Take the (group, topic, partition) leases that are free, each under an epoch one higher; those not free are left.
+        """Take the (group, topic, partition) leases that are free, each under an epoch one higher; the others are left.
 
-        First the `dead` are declared so, each only if its row still says what the looker saw and has expired, or lies too
-        far ahead to be true. Positions are read after the epoch is raised. A member that is not alive gets nothing.
+        First the `dead` are declared so, each only if its row still says what the looker saw and has expired, or lies
+        too far ahead to be true. Positions are read after the epoch is raised. A member that is not alive gets nothing.
         """
 
     async def release(self, leases: Sequence[Lease]) -> None:
@@ -111,8 +121,12 @@ class SettlementLog(Protocol):
     async def commit(self, settlements: Sequence[Settlement]) -> list[bool]:
         """Apply each settlement, fenced by its lease's member and epoch; False: refused, nothing of it happened.
 
-        Settlements are keyed by (group, topic, partition, epoch, number). One that is already in is not applied again
-        and answers True: trying again after a lost answer is safe.
+        Settlements are keyed by (group, topic, partition, epoch, number), and numbers grow within an epoch. One that is
+        already in, or before one that is, is not applied again and answers True: trying again after a lost answer is
+        safe. Of a record that is dead already, the new letter replaces the old one.
+
+        Raises:
+            UnknownTopic: a record is to be published to a partition that does not exist; nothing of any was applied.
         """
 
     async def groups(self) -> list[GroupStatus]:
@@ -123,7 +137,10 @@ class SettlementLog(Protocol):
 
 
 class Store(Log, Coordination, SettlementLog, Protocol):
-    """A connection to a database. One task uses it at a time per verb; verbs may overlap."""
+    """A connection to a database. Verbs may overlap; one after another of the same kind they keep their order."""
+
+    poll_seconds: float
+    """How often to look for news although nobody rang."""
 
     async def open(self, *, migrate: bool, create: bool) -> None:
         """Connect; with `migrate`, bring the schema up to date; without `create`, make no database.

@@ -3,11 +3,12 @@
 Times are integers: microseconds since the epoch by the database's clock. Sizes are bytes.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
 
-from partition import Lease, Progress, Range
+from partition import Lease, Progress, Range, union
 
 RECORD_OVERHEAD = 256
 """What a record in memory takes beside its payload, roughly, in bytes."""
@@ -48,7 +49,10 @@ class TopicRow(msgspec.Struct, frozen=True):
 
 
 class Cursor(NamedTuple):
-    """Where to read on in a partition: above `after`, without the `skip`ped ranges, bounded in records and bytes."""
+    """Where to read on in a partition: above `after`, without the `skip`ped ranges, bounded in records and bytes.
+
+    The ranges ascend; they may reach below `after` and beyond the end.
+    """
 
     topic_id: int
     partition: int
@@ -164,6 +168,12 @@ class PartitionStatus(msgspec.Struct, frozen=True):
     end: int
     lag: int
     parked: int
+
+
+def lag(position: int, end: int, settled: Iterable[Range], parked: Iterable[int]) -> int:
+    """Offsets above the position up to the end, less those settled or parked above it. Never negative."""
+    ahead = union([*settled, *(Range(offset, offset) for offset in parked)], position)
+    return max(0, end - position - sum(high - low + 1 for low, high in ahead))
 
 
 class GroupStatus(msgspec.Struct, frozen=True):

@@ -1,14 +1,15 @@
 """One SQLite connection, and transactions on it: each is one function, run whole in a thread.
 
-A transaction that writes takes the write lock first (`BEGIN IMMEDIATE`): one that upgraded from reading would be refused at
-once, whatever the busy timeout. We wait for the lock ourselves, in turns of a quarter of a second, so that whoever waits can be
-cancelled; SQLite's own busy handler sleeps up to 100 ms at a time, far longer than our transactions last.
+A transaction that writes takes the write lock first (`BEGIN IMMEDIATE`): one that upgraded from reading would be
+refused at once, whatever the busy timeout. We wait for the lock ourselves, in turns of a quarter of a second, so that
+whoever waits can be cancelled; SQLite's own busy handler sleeps up to 100 ms at a time, far longer than our
+transactions last.
 """
 
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import anyio
@@ -29,7 +30,7 @@ class Transaction:
         self.cursor.row_factory = None  # also on a caller's connection that has another
         self._statements = statements
 
-    def run(self, name: str, args: Sequence[object] | dict[str, object] = ()) -> sqlite3.Cursor:
+    def run(self, name: str, args: Sequence[object] | Mapping[str, object] = ()) -> sqlite3.Cursor:
         """Execute the statement of this name."""
         return self.cursor.execute(self._statements[name], args)
 
@@ -37,7 +38,7 @@ class Transaction:
         """Execute the statement of this name for each row."""
         self.cursor.executemany(self._statements[name], rows)
 
-    def one(self, name: str, args: Sequence[object] | dict[str, object] = ()) -> Any:
+    def one(self, name: str, args: Sequence[object] | Mapping[str, object] = ()) -> Any:
         """The first row, or None. The statement is run to its end, as one with RETURNING must be."""
         rows = self.run(name, args).fetchall()
         return rows[0] if rows else None
@@ -75,10 +76,14 @@ class Connection:
 
     async def close(self) -> None:
         """Close; whatever runs ends first."""
-        async with self._turn:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+        with anyio.CancelScope(shield=True):
+            async with self._turn:
+                self._close()
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     async def _run(self, begin: str, function: Callable[[Transaction], T]) -> T:
         deadline = time.monotonic() + self._busy_seconds

@@ -1,7 +1,7 @@
 """Members, leases and epochs in SQLite, as functions inside a transaction.
 
-The write lock makes a takeover simple: nobody else writes between declaring a member dead, raising the epoch and reading how far
-it got.
+The write lock makes a takeover simple: nobody else writes between declaring a member dead, raising the epoch and
+reading how far it got.
 """
 
 from collections.abc import Sequence
@@ -11,26 +11,34 @@ import msgspec
 from partition import Beat, Lease
 from streams.errors import UnknownTopic
 from streams.stores.rows import Held, MemberRow, View
-from streams.stores.sqlite import settlement
+from streams.stores.sqlite import log, settlement
 from streams.stores.sqlite.connection import Transaction
+
+
+def find_group(tx: Transaction, group: str, topic: str) -> int | None:
+    """The id of a group of a topic, or None."""
+    row = tx.one("group_id", (group, topic))
+    return int(row[0]) if row else None
 
 
 def group_id(tx: Transaction, group: str, topic: str) -> int:
     """The id of a group of a topic that exists."""
-    row = tx.one("group_id", (group, topic))
-    if row is None:
+    found = find_group(tx, group, topic)
+    if found is None:
         raise UnknownTopic(topic, f"group {group!r} of topic {topic!r} is not in the database; was it deleted?")
-    return int(row[0])
+    return found
 
 
 def ensure_group(tx: Transaction, group: str, topic: str, start: str, now: int) -> None:
     """Make the group unless it exists, with a free lease and a position for each partition."""
     if tx.one("group_id", (group, topic)):
         return
-    topic_id = tx.one("topic", {"name": topic})[0]
-    (made,) = tx.one("insert_group", (group, topic_id, start, now))
-    tx.run("insert_leases", {"group_id": made, "topic_id": topic_id})
-    tx.run("insert_positions", {"group_id": made, "topic_id": topic_id, "start": start})
+    row = log.topic(tx, topic)
+    if row is None:
+        raise UnknownTopic(topic, f"topic {topic!r} is not in the database; was it deleted?")
+    (made,) = tx.one("insert_group", (group, row.id, start, now))
+    tx.run("insert_leases", {"group_id": made, "topic_id": row.id})
+    tx.run("insert_positions", {"group_id": made, "topic_id": row.id, "start": start})
     tx.run("bump_generation")
 
 
@@ -61,7 +69,11 @@ def beat(tx: Transaction, member: str, turned: bool, stopping: bool, now: int) -
     if row is None:
         return False
     alive_until, lease_micros, was_turned, was_stopping, dead = row
-    if dead or alive_until <= now:
+    if dead:
+        return False
+    if alive_until <= now:  # Final, also should the clock step back.
+        tx.run("declare_dead", (member,))
+        tx.run("bump_generation")
         return False
     tx.run("beat", (now + lease_micros, turned, stopping, member))
     if (turned, stopping) != (bool(was_turned), bool(was_stopping)):
@@ -105,24 +117,25 @@ def acquire(
         return []
     found = []
     for group, topic, partition in wanted:
-        group_key = group_id(tx, group, topic)
+        group_key = find_group(tx, group, topic)
         taken = tx.one("acquire", {"member": member, "group_id": group_key, "partition": partition})
         if taken is None:
             continue
+        assert group_key is not None
         lease = Lease(group, topic, partition, member, taken[0])
         position, settled = settlement.progress(tx, group_key, partition)
         (end,) = tx.one("last_offset", (group_key, partition))
         found.append(Held(lease, position, settled, end))
+    if found:
+        tx.run("bump_generation")
     return found
 
 
 def release(tx: Transaction, leases: Sequence[Lease]) -> None:
     """Give leases back that are still held under their member and epoch."""
     for lease in leases:
-        tx.run(
-            "release",
-            (group_id(tx, lease.group, lease.topic), lease.partition, lease.member, lease.epoch),
-        )
+        group_key = find_group(tx, lease.group, lease.topic)
+        tx.run("release", (group_key, lease.partition, lease.member, lease.epoch))
     tx.run("bump_generation")
 
 

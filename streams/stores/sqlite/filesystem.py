@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-NETWORK = ("nfs", "cifs", "smb", "ncpfs", "afs", "fuse.sshfs", "glusterfs", "ceph", "lustre")
+NETWORK = ("nfs", "cifs", "smb", "ncpfs", "afs", "sshfs", "glusterfs", "ceph", "lustre", "s3fs", "rclone")
 
 
 def network_filesystem(folder: Path, mounts: Path = Path("/proc/mounts")) -> str | None:
@@ -18,4 +18,4 @@ def network_filesystem(folder: Path, mounts: Path = Path("/proc/mounts")) -> str
         point = Path(mount.replace("\\040", " "))
         if folder.is_relative_to(point) and len(point.parts) >= best:
             best, kind = len(point.parts), filesystem
-    return kind if kind.startswith(NETWORK) else None
+    return kind if kind.removeprefix("fuse.").startswith(NETWORK) else None

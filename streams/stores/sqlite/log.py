@@ -11,7 +11,11 @@ from streams.stores.sqlite.connection import Transaction
 def topic(tx: Transaction, name: str) -> TopicRow | None:
     """The topic's row, or None."""
     row = tx.one("topic", {"name": name})
-    return TopicRow(*row) if row else None
+    if row is None:
+        return None
+    topic_id, _, partitions, codec = row
+    # A caller's own connection may have a text_factory that answers bytes.
+    return TopicRow(topic_id, name, partitions, codec.decode() if isinstance(codec, bytes) else codec)
 
 
 def ensure_topic(tx: Transaction, name: str, partitions: int, codec: str, now: int) -> TopicRow:
@@ -77,7 +81,7 @@ def _read(tx: Transaction, cursor: Cursor, end: int) -> Fetched:
             if len(found) >= cursor.limit_records or (found and room < 0):
                 return Fetched(found, found[-1].offset)
             found.append(record)
-        low = skip_high
+        low = max(low, skip_high)
     return Fetched(found, end)
 
 

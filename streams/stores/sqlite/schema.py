@@ -36,8 +36,8 @@ def missing(tx: Transaction, schema: str) -> list[Migration]:
             )
         if number not in known and breaking:
             raise MigrationNeeded(
-                f"the database has migration {number} ({name}), which this version of ordered-streams cannot work with; "
-                f"upgrade ordered-streams"
+                f"the database has migration {number} ({name}), which this version of ordered-streams cannot work "
+                f"with; upgrade ordered-streams"
             )
     return [migration for number, migration in sorted(known.items()) if number not in applied]
 

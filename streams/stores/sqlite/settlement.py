@@ -3,7 +3,7 @@
 import msgspec
 
 from partition import Range, union
-from streams.stores.rows import DeadLetter, GroupStatus, PartitionStatus, Settlement
+from streams.stores.rows import DeadLetter, GroupStatus, PartitionStatus, Settlement, lag
 from streams.stores.sqlite import log
 from streams.stores.sqlite.connection import Transaction
 
@@ -17,8 +17,9 @@ def settle(tx: Transaction, group_id: int, settlement: Settlement, now: int) -> 
     if tx.one("fence", (*place, lease.member, lease.epoch)) is None:
         return False
     ranges = msgspec.json.encode(progress.settled).decode()
-    key = (*place, lease.epoch, progress.number)
-    if tx.run("append_progress", (*key, progress.position, ranges, progress.whole)).rowcount == 0:
+    key = {"group_id": group_id, "partition": lease.partition, "epoch": lease.epoch, "number": progress.number}
+    reached = {"position": progress.position, "settled": ranges, "whole": progress.whole}
+    if tx.run("append_progress", key | reached).rowcount == 0:
         return True
     if progress.whole:
         tx.run("prune_progress", key)
@@ -39,7 +40,8 @@ def progress(tx: Transaction, group_id: int, partition: int) -> tuple[int, tuple
     """The position of a group in a partition, and what is settled above it."""
     position = 0
     settled: list[Range] = []
-    for position, ranges, whole in tx.run("progress", (group_id, partition)):
+    for reached, ranges, whole in tx.run("progress", (group_id, partition)):
+        position = reached
         if whole:
             settled.clear()
         settled += [Range(low, high) for low, high in _ranges.decode(ranges)]
@@ -51,10 +53,9 @@ def groups(tx: Transaction, now: int) -> list[GroupStatus]:
     found: dict[tuple[str, str], list[PartitionStatus]] = {}
     for group, topic, group_id, partition, epoch, end, owner in tx.run("groups", {"now": now}).fetchall():
         position, settled = progress(tx, group_id, partition)
-        parked, parked_above = tx.one("parked", (position, group_id, partition))
-        ahead = sum(high - low + 1 for low, high in settled)
-        lag = max(0, end - position - ahead - parked_above)
-        status = PartitionStatus(partition, owner, epoch, position, end, lag, parked)
+        parked = [offset for (offset,) in tx.run("parked", (group_id, partition))]
+        behind = lag(position, end, settled, parked)
+        status = PartitionStatus(partition, owner, epoch, position, end, behind, len(parked))
         found.setdefault((group, topic), []).append(status)
     return [
         GroupStatus(

@@ -7,6 +7,7 @@ Three connections: a writer, a reader (in WAL mode neither waits for the other),
 import os
 import sqlite3
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -43,7 +44,7 @@ LAST_LOOK_SECONDS = 0.008
 
 
 def wall_micros() -> int:
-    """Microseconds since the epoch. SQLite has no clock of its own: it is this machine's, for all processes on the file."""
+    """Microseconds since the epoch. SQLite has no clock of its own: this machine's serves all processes on the file."""
     return time.time_ns() // 1000
 
 
@@ -54,30 +55,46 @@ class SqliteStore:
         if sqlite3.sqlite_version_info < OLDEST:
             raise SettingsError(f"SQLite {sqlite3.sqlite_version} is too old; 3.37 or newer is needed")
         self._url = url
+        self.poll_seconds = 1.0 if url.listen else 0.25
         self._schema = schema
         self._clock = clock
         self._create = False
+        self._opened = False
         self._group_ids: dict[tuple[str, str], int] = {}
         self._statements = statements(schemas.PACKAGE, schema)
         self._writer = self._connection(url.busy_seconds)
         self._reader = self._connection(url.busy_seconds)
         self._bell: sqlite3.Connection | None = None
         self._heard = -1
-        self._anchor = (
-            connect(url, create=True) if url.memory else None
-        )  # an in-memory file ends with its last connection
+        if url.memory:
+            # An in-memory file ends with its last connection. This one lasts as long as the store, also a closed one.
+            weakref.finalize(self, connect(url, create=True).close)
 
     def _connection(self, busy_seconds: float) -> Connection:
         return Connection(self._connect, self._statements, busy_seconds=busy_seconds)
 
     def _connect(self) -> sqlite3.Connection:
+        if not self._opened:  # A verb that waited while the store was closed would leave a connection behind.
+            raise StoreUnavailable(f"{self._url.path}: the store is not open; nothing was written")
         connection = connect(self._url, create=self._create)
-        connection.execute(f"PRAGMA synchronous = {self._url.synchronous}")
+        try:
+            connection.execute(f"PRAGMA synchronous = {self._url.synchronous}")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     async def open(self, *, migrate: bool, create: bool) -> None:
-        self._create = create
+        self._create = create and migrate  # SQLite makes an empty file where it finds none.
         self._look_at_path()
+        self._opened = True
+        try:
+            await self._look_at_schema(migrate)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _look_at_schema(self, migrate: bool) -> None:
         if migrate:
             await self._enter_wal_mode()
         if steps := await self._missing():
@@ -91,8 +108,10 @@ class SqliteStore:
         return await self._writer.write(lambda tx: schemas.apply(tx, self._schema, self._clock()))
 
     async def close(self) -> None:
-        await self._writer.close()
-        await self._reader.close()
+        self._opened = False
+        with anyio.CancelScope(shield=True):
+            await self._writer.close()
+            await self._reader.close()
         if self._bell is not None:
             self._bell.close()
             self._bell = None
@@ -111,7 +130,7 @@ class SqliteStore:
             raise MigrationNeeded(f"{path} does not exist; run `streams migrate`, or start the program that publishes")
         if not path.parent.is_dir():
             raise StoreUnavailable(f"{path}: the folder {path.parent} does not exist")
-        if kind := network_filesystem(path.parent):
+        if kind := network_filesystem(path.resolve().parent):
             raise SettingsError(
                 f"{path} is on a network file system ({kind}), where SQLite's locks do not hold; "
                 f"use a local disk, or PostgreSQL for several machines"
@@ -143,17 +162,24 @@ class SqliteStore:
             raise InvalidConnection(
                 f"connection= must be a sqlite3.Connection for a sqlite:// app, not {type(connection).__name__}"
             )
-        if not connection.in_transaction:
-            raise InvalidConnection("connection= has no transaction open; begin one, publish, then commit")
-        cursor = connection.cursor()
-        cursor.row_factory = None
-        (_, _, path) = cursor.execute("PRAGMA database_list").fetchone()
-        path = path.decode() if isinstance(path, bytes) else path
-        if self._url.memory or not path or not os.path.samefile(path, self._url.path):
+        try:
+            if not connection.in_transaction:
+                raise InvalidConnection("connection= has no transaction open; begin one, publish, then commit")
+        except sqlite3.ProgrammingError as error:
+            raise InvalidConnection(f"connection= cannot be used: {error}") from error
+        if not self._is_on(path := _path_of(connection)):
             raise InvalidConnection(
                 f"connection= is open on {path or 'another database'!r}, the app on {self._url.path!r}"
             )
         return SqliteAppender(Transaction(connection, self._statements), self._clock)
+
+    def _is_on(self, path: str) -> bool:
+        if self._url.memory or not path:
+            return False
+        try:
+            return os.path.samefile(path, self._url.path)
+        except OSError:  # One of them is gone.
+            return False
 
     async def topic(self, name: str) -> TopicRow | None:
         return await self._reader.read(lambda tx: log.topic(tx, name))
@@ -242,9 +268,10 @@ class SqliteStore:
         applied = []
         for one in settlements:
             pair = one.lease.group, one.lease.topic
-            if pair not in ids:
-                ids[pair] = coordination.group_id(tx, *pair)
-            applied.append(settlement.settle(tx, ids[pair], one, now))
+            found = ids.get(pair) or coordination.find_group(tx, *pair)
+            if found is not None:
+                ids[pair] = found
+            applied.append(found is not None and settlement.settle(tx, found, one, now))
         return applied
 
     async def groups(self) -> list[GroupStatus]:
@@ -255,7 +282,10 @@ class SqliteStore:
 
 
 class SqliteAppender:
-    """Publishing in the caller's own transaction, on the caller's thread; SQLite's errors pass unchanged."""
+    """Publishing in the caller's own transaction, on the caller's thread; SQLite's errors pass unchanged.
+
+    A verb that fails undoes what it did itself, so that a caller who goes on and commits does not commit half of it.
+    """
 
     def __init__(self, tx: Transaction, clock: Callable[[], int]) -> None:
         self._tx = tx
@@ -265,7 +295,28 @@ class SqliteAppender:
         return log.topic(self._tx, name)
 
     async def ensure_topic(self, name: str, partitions: int, codec: str) -> TopicRow:
-        return log.ensure_topic(self._tx, name, partitions, codec, self._clock())
+        return self._whole(lambda: log.ensure_topic(self._tx, name, partitions, codec, self._clock()))
 
     async def append(self, publications: Sequence[Publication]) -> list[int]:
-        return log.append(self._tx, publications, self._clock())
+        return self._whole(lambda: log.append(self._tx, publications, self._clock()))
+
+    def _whole(self, function: Callable[[], T]) -> T:
+        cursor = self._tx.cursor
+        cursor.execute("SAVEPOINT streams_verb")
+        try:
+            result = function()
+        except BaseException:
+            if cursor.connection.in_transaction:  # Some errors make SQLite undo the whole transaction by itself.
+                cursor.execute("ROLLBACK TO streams_verb")
+                cursor.execute("RELEASE streams_verb")
+            raise
+        cursor.execute("RELEASE streams_verb")
+        return result
+
+
+def _path_of(connection: sqlite3.Connection) -> str:
+    """The file of a connection's main database; empty when it has none."""
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    (_, _, path) = cursor.execute("PRAGMA database_list").fetchone()
+    return path.decode() if isinstance(path, bytes) else path or ""

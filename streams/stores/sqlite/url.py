@@ -38,9 +38,9 @@ def parse(url: str) -> SqliteUrl:
     """
     parts = urlsplit(url)
     path = unquote(parts.path.removeprefix("/"))
-    if parts.netloc or not path or parts.fragment:
+    if not url.lower().startswith("sqlite:///") or not path or "\0" in path or parts.fragment:
         raise SettingsError(
-            f"{url!r} names no SQLite file: write sqlite:///relative.db, or sqlite:////absolute/path.db with four slashes"
+            f"{url!r} names no SQLite file: write sqlite:///relative.db, or sqlite:////absolute.db with four slashes"
         )
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
     if unknown := sorted(given.keys() - {*_OURS, *_DRIVERS}):

@@ -3,13 +3,18 @@
 SELECT 1 FROM streams_leases WHERE group_id = ? AND partition = ? AND member = ? AND epoch = ?
 
 -- name: append_progress
--- The settlement's own row; no row is written when it is already in.
+-- The settlement's own row; no row is written when it is already in, also where a later one has pruned it.
 INSERT INTO streams_settlements (group_id, partition, epoch, number, position, settled, whole)
-VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+SELECT :group_id, :partition, :epoch, :number, :position, :settled, :whole
+WHERE NOT EXISTS (
+    SELECT 1 FROM streams_settlements
+    WHERE group_id = :group_id AND partition = :partition AND (epoch, number) >= (:epoch, :number)
+)
 
 -- name: prune_progress
 -- What a whole settlement replaces.
-DELETE FROM streams_settlements WHERE group_id = ? AND partition = ? AND (epoch, number) < (?, ?)
+DELETE FROM streams_settlements
+WHERE group_id = :group_id AND partition = :partition AND (epoch, number) < (:epoch, :number)
 
 -- name: progress
 -- Where a group is in a partition: the last position, and the ranges since the last whole settlement.
@@ -17,8 +22,8 @@ SELECT position, settled, whole FROM streams_settlements
 WHERE group_id = ? AND partition = ? ORDER BY epoch, number
 
 -- name: insert_dead
--- A record that its group gave up on, copied whole.
-INSERT INTO streams_dead
+-- A record that its group gave up on, copied whole; it replaces the letter of an earlier time.
+INSERT OR REPLACE INTO streams_dead
     (group_id, partition, offset, key, payload, headers, published_at, attempts, cause, error, traceback, died_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
@@ -42,8 +47,8 @@ JOIN streams_partitions p ON p.topic_id = g.topic_id AND p.partition = l.partiti
 ORDER BY g.name, t.name, l.partition
 
 -- name: parked
--- Parked records of a group's partition: how many, and how many above its position.
-SELECT count(*), coalesce(sum(offset > ?), 0) FROM streams_parked WHERE group_id = ? AND partition = ?
+-- Parked records of a group's partition.
+SELECT offset FROM streams_parked WHERE group_id = ? AND partition = ?
 
 -- name: dead
 -- All dead letters, oldest first.

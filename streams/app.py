@@ -1,0 +1,467 @@
+"""The app: topics, subscriptions, publishing and working, on one database."""
+
+import os
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar, overload
+
+import anyio
+from anyio.lowlevel import EventLoopToken, current_token
+
+from partition import Order
+from streams.admin import Admin
+from streams.codec import CodecName
+from streams.errors import (
+    InvalidPayload,
+    NotEntered,
+    PublishFailed,
+    PublishUncertain,
+    SettingsError,
+    StoreUnavailable,
+    StreamsError,
+    TopicMismatch,
+    UnknownTopic,
+)
+from streams.publisher import Publisher
+from streams.record import Key, Receipt
+from streams.retry import DEFAULT_RETRY, Retry
+from streams.settings import Settings, resolve
+from streams.stores import Store, open_store
+from streams.stores.protocol import Appender
+from streams.stores.rows import Publication
+from streams.subscription import Subscription, subscription
+from streams.topic import MAX_PAYLOAD, Items, Prepared, Start, Subscribe, Topic
+from streams.worker import Worker
+
+T = TypeVar("T")
+
+BATCH_RECORDS = 1_000
+BATCH_BYTES = 4 << 20
+
+
+class _Session:
+    """What an app has while it is entered: the open store, the publisher, and the topics' rows seen so far."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.publisher = Publisher(store)
+        self.topic_ids: dict[str, int] = {}
+        self.token: EventLoopToken = current_token()
+        self.pid = os.getpid()
+
+
+class Streams:
+    """Topics and their handlers on one database.
+
+    `url` is `sqlite:///relative.db`, `sqlite:////absolute.db` or `memory://`; without one, `$STREAMS_URL`, else
+    `sqlite:///streams.db`. `lease_seconds` (at least 1) is how long a silent worker keeps its partitions;
+    `handover_seconds` how long a partition that moves waits for its running handlers; `shutdown_seconds` how long a
+    stopping worker may take; `stall_seconds` how long its event loop may stand still before the process ends itself;
+    `connect_seconds` how long a publish waits for an absent database. `migrate="never"` makes no tables.
+
+    Publishing needs `async with app`; working enters by itself.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        /,
+        *,
+        schema: str | None = None,
+        migrate: Literal["auto", "never"] | None = None,
+        lease_seconds: float | None = None,
+        handover_seconds: float | None = None,
+        shutdown_seconds: float | None = None,
+        stall_seconds: float | None = None,
+        connect_seconds: float | None = None,
+    ) -> None:
+        self._arguments: dict[str, object] = {
+            "url": url,
+            "schema": schema,
+            "migrate": migrate,
+            "lease_seconds": lease_seconds,
+            "handover_seconds": handover_seconds,
+            "shutdown_seconds": shutdown_seconds,
+            "stall_seconds": stall_seconds,
+            "connect_seconds": connect_seconds,
+        }
+        self._flags: dict[str, object] = {}
+        self._topics: dict[str, Topic[Any]] = {}
+        self._subscriptions: dict[tuple[str, str], Subscription] = {}
+        self._store: Store | None = None
+        self._session: _Session | None = None
+        self._exit: AsyncExitStack | None = None
+        self.admin = Admin(lambda: self._entered().store)
+        resolve({}, self._arguments)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force: flag beats argument beats environment beats default."""
+        return resolve(self._flags, self._arguments)
+
+    # Declaring
+
+    @overload
+    def topic(
+        self,
+        name: str,
+        type: type[T],
+        *,
+        partitions: int = 8,
+        max_payload: int = MAX_PAYLOAD,
+        codec: CodecName | None = None,
+    ) -> Topic[T]: ...
+
+    @overload
+    def topic(
+        self,
+        name: str,
+        type: Any,
+        *,
+        partitions: int = 8,
+        max_payload: int = MAX_PAYLOAD,
+        codec: CodecName | None = None,
+    ) -> Topic[Any]: ...
+
+    def topic(
+        self,
+        name: str,
+        type: Any,
+        *,
+        partitions: int = 8,
+        max_payload: int = MAX_PAYLOAD,
+        codec: CodecName | None = None,
+    ) -> Topic[Any]:
+        """Declare a topic. Its row is made when it is first used; an existing row has to agree.
+
+        `type` is what its payloads are: a msgspec Struct, dataclass, TypedDict, attrs class, a tagged union of such, or
+        a builtin. `max_payload` bounds the encoded payload in bytes.
+
+        Raises:
+            InvalidName, SettingsError: a name, number or type that cannot be; a name declared already.
+        """
+        made: Topic[Any] = Topic(self, name, type, partitions=partitions, max_payload=max_payload, codec=codec)
+        if name in self._topics:
+            raise SettingsError(
+                f"topic {name!r} is declared twice; keep the first declaration and use what it returned"
+            )
+        self._topics[name] = made
+        return made
+
+    @overload
+    def subscribe(
+        self,
+        topic: Topic[T],
+        *,
+        group: str,
+        start: Start = "earliest",
+        order: Order = "key",
+        concurrency: int = 64,
+        retry: Retry = DEFAULT_RETRY,
+    ) -> Subscribe[T]: ...
+
+    @overload
+    def subscribe(
+        self,
+        topic: str,
+        *,
+        group: str,
+        start: Start = "earliest",
+        order: Order = "key",
+        concurrency: int = 64,
+        retry: Retry = DEFAULT_RETRY,
+    ) -> Subscribe[Any]: ...
+
+    def subscribe(
+        self,
+        topic: str | Topic[Any],
+        *,
+        group: str,
+        start: Start = "earliest",
+        order: Order = "key",
+        concurrency: int = 64,
+        retry: Retry = DEFAULT_RETRY,
+    ) -> Subscribe[Any]:
+        """Make the decorated `async def` the handler of a group of a topic.
+
+        The handler gets the payload, and as a second parameter the `Context` if it asks for it. `start` counts when the
+        group is first made. `order`: records of a key one at a time and in order, or of a whole partition, or in none.
+        `concurrency` is how many records of this subscription a worker handles at once.
+
+        Raises:
+            UnknownTopic: no topic of that name is declared yet.
+            SettingsError, InvalidName: an option or handler that cannot be; the pair of group and topic is taken.
+        """
+        declared = self._declared(topic)
+
+        def register(handler: Callable[..., Awaitable[Any]]) -> None:
+            made = subscription(
+                declared, handler, group=group, start=start, order=order, concurrency=concurrency, retry=retry
+            )
+            if made.pair in self._subscriptions:
+                raise SettingsError(
+                    f"group {group!r} of topic {declared.name!r} has a handler already; use another group"
+                )
+            self._subscriptions[made.pair] = made
+
+        return Subscribe(register)
+
+    # Entering
+
+    async def __aenter__(self) -> Self:
+        if self._session is not None:
+            raise StreamsError("the app is entered already; enter it once, and share it between tasks")
+        settings = self.settings
+        async with AsyncExitStack() as stack:
+            store = await self._open(settings)
+            stack.push_async_callback(store.close)
+            session = _Session(store)
+            group = await stack.enter_async_context(anyio.create_task_group())
+            group.start_soon(session.publisher.run, name="streams publisher")
+            stack.callback(session.publisher.close)
+            stack.callback(self._leave)
+            self._session = session
+            self._exit = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close; an exception of the block passes as it is, not wrapped by our task group."""
+        assert self._exit is not None
+        stack, self._exit = self._exit, None
+        await stack.aclose()
+
+    async def _open(self, settings: Settings) -> Store:
+        """Open the store, waiting `connect_seconds` for an absent database. A memory store is kept between entries."""
+        if self._store is None or not settings.url.startswith(("memory:", "sqlite:///:memory:")):
+            self._store = open_store(settings.url, schema=settings.schema)
+        deadline = anyio.current_time() + settings.connect_seconds
+        while True:
+            try:
+                await self._store.open(migrate=settings.migrate == "auto", create=settings.migrate == "auto")
+                return self._store
+            except StoreUnavailable:
+                if anyio.current_time() > deadline:
+                    raise
+            await anyio.sleep(0.25)
+
+    def _leave(self) -> None:
+        self._session = None
+
+    def _entered(self) -> _Session:
+        session = self._session
+        if session is None:
+            raise NotEntered("the app is not entered: publish inside `async with app:`")
+        if session.pid != os.getpid():
+            raise NotEntered("the app was entered before this process was forked; enter it in the child")
+        if session.token != current_token():
+            raise NotEntered("the app was entered in another event loop; enter an app of its own in this one")
+        return session
+
+    # Publishing
+
+    async def publish(
+        self,
+        topic: str | Topic[T],
+        key: Key,
+        payload: T,
+        *,
+        headers: Mapping[str, str] | None = None,
+        connection: object = None,
+    ) -> Receipt:
+        """Publish one record; it is durable when this returns.
+
+        With `connection`, the caller's own open transaction on the same database (a `sqlite3.Connection`), the record
+        commits or vanishes with it, and the driver's errors reach the caller unchanged.
+
+        Raises:
+            UnknownTopic, InvalidKey, InvalidPayload, PayloadTooLarge, InvalidHeaders, InvalidConnection: nothing was
+                written, and no offset is burnt.
+            TopicMismatch: the database's topic has another partition count or codec.
+            NotEntered: outside `async with app`.
+            StoreBusy, StoreUnavailable: the database cannot be written to; nothing was written.
+            PublishUncertain: the answer to the commit was lost; never retried here.
+        """
+        session = self._entered()
+        declared = self._declared(topic)
+        prepared = declared.prepare(key, payload, headers)
+        (offset,) = await self._append(session, declared, [prepared], connection)
+        return Receipt(declared.name, prepared.partition, offset)
+
+    async def publish_many(self, topic: str | Topic[T], items: Items[T], *, connection: object = None) -> int:
+        """Publish `(key, payload)` or `(key, payload, headers)` items of any iterable, sync or async; how many were.
+
+        Memory is bounded: they are written by the thousand, each batch in one transaction. So it is not atomic (but
+        with
+        `connection` it is): when it ends early, of each key a prefix is durable.
+
+        Raises:
+            PublishFailed: an item or the iterable failed (its cause is chained), or the database: the first `written`
+            items
+                are durable.
+            PublishUncertain: the answer to a commit was lost.
+        """
+        session = self._entered()
+        declared = self._declared(topic)
+        batch = _Batch(declared)
+        written = 0
+
+        async def write() -> None:
+            nonlocal written
+            records = batch.take()
+            await self._append(session, declared, records, connection)
+            written += len(records)
+
+        try:
+            if isinstance(items, AsyncIterable):
+                async for item in items:
+                    if batch.add(item):
+                        await write()
+            else:
+                for item in items:
+                    if batch.add(item):
+                        await write()
+            if batch.records:
+                await write()
+        except PublishUncertain as error:
+            raise PublishUncertain(f"{error}; before it, {written:,} were written", written=written) from error
+        except Exception as error:
+            if connection is not None:
+                raise
+            at = written + len(batch.records)
+            raise PublishFailed(
+                f"topic {declared.name!r}: {written:,} items were written; at item {at:,}: {error}", written=written
+            ) from error
+        return written
+
+    async def _append(
+        self, session: _Session, topic: Topic[Any], records: Sequence[Prepared], connection: object
+    ) -> list[int]:
+        if connection is not None:
+            appender = session.store.within(connection)
+            topic_id = session.topic_ids.get(topic.name) or await _topic_id(appender, topic)
+            return await appender.append([record.on(topic_id) for record in records])
+        topic_id = await self._topic_id(session, topic)
+        return await session.publisher.append([record.on(topic_id) for record in records])
+
+    async def _topic_id(self, session: _Session, topic: Topic[Any]) -> int:
+        found = session.topic_ids.get(topic.name)
+        if found is None:
+            found = session.topic_ids[topic.name] = await _topic_id(session.store, topic)
+        return found
+
+    def _declared(self, topic: str | Topic[Any]) -> Topic[Any]:
+        name = topic.name if isinstance(topic, Topic) else topic
+        declared = self._topics.get(name)
+        if declared is None or (declared is not topic and isinstance(topic, Topic)):
+            known = ", ".join(sorted(self._topics)) or "none"
+            raise UnknownTopic(
+                str(name),
+                f"topic {name!r} is not declared in this app (declared: {known}); declare it with app.topic()",
+            )
+        return declared
+
+    def _prepare(
+        self, topic: str | Topic[Any], key: Key, payload: Any, headers: Mapping[str, str] | None
+    ) -> Publication:
+        """A record for a settlement; the topics' rows are known since the worker started."""
+        declared = self._declared(topic)
+        topic_id = self._entered().topic_ids.get(declared.name)
+        if topic_id is None:
+            raise UnknownTopic(
+                declared.name, f"topic {declared.name!r} was declared after the worker started; declare it before"
+            )
+        return declared.prepare(key, payload, headers).on(topic_id)
+
+    # Working
+
+    async def work(
+        self,
+        *,
+        topics: Iterable[str] | None = None,
+        groups: Iterable[str] | None = None,
+        until_idle: bool = False,
+    ) -> None:
+        """Run the handlers, sharing the partitions with other workers, until cancelled.
+
+        `topics` and `groups` choose among the subscriptions. With `until_idle` it returns when nothing is left to
+        handle. Cancelling stops at once and hands the partitions back. Signals are left alone.
+
+        Raises:
+            SettingsError: no subscription is chosen.
+        """
+        await self._work(anyio.Event(), topics=topics, groups=groups, until_idle=until_idle)
+
+    async def _work(
+        self,
+        stop: anyio.Event,
+        *,
+        topics: Iterable[str] | None = None,
+        groups: Iterable[str] | None = None,
+        until_idle: bool = False,
+    ) -> bool:
+        """Work until `stop` is set, then drain; whether the drain ended in time."""
+        if self._session is None:
+            async with self:
+                return await self._work(stop, topics=topics, groups=groups, until_idle=until_idle)
+        session = self._entered()
+        chosen = self._choose(topics, groups)
+        for topic in self._topics.values():
+            await self._topic_id(session, topic)
+        worker = Worker(session.store, chosen, self.settings, prepare=self._prepare, topic_ids=session.topic_ids)
+        return await worker.run(stop, until_idle=until_idle)
+
+    def _choose(self, topics: Iterable[str] | None, groups: Iterable[str] | None) -> list[Subscription]:
+        only_topics = None if topics is None else set(topics)
+        only_groups = None if groups is None else set(groups)
+        chosen = [
+            subscription
+            for subscription in self._subscriptions.values()
+            if (only_topics is None or subscription.topic.name in only_topics)
+            and (only_groups is None or subscription.group in only_groups)
+        ]
+        if not chosen:
+            known = ", ".join(f"{group} of {topic}" for group, topic in self._subscriptions) or "none"
+            raise SettingsError(f"there is nothing to work on; subscriptions of this app: {known}")
+        return chosen
+
+
+async def _topic_id(appender: Appender, topic: Topic[Any]) -> int:
+    """The id of a topic's row, which has to agree with the code."""
+    row = await appender.ensure_topic(topic.name, topic.partitions, topic.codec.name)
+    for setting, code, database in (
+        ("partitions", topic.partitions, row.partitions),
+        ("codec", topic.codec.name, row.codec),
+    ):
+        if code != database:
+            raise TopicMismatch(topic.name, setting, code=code, database=database)
+    return row.id
+
+
+class _Batch:
+    """Checked records of a `publish_many` on their way to one write."""
+
+    def __init__(self, topic: Topic[Any]) -> None:
+        self._topic = topic
+        self._size = 0
+        self.records: list[Prepared] = []
+
+    def add(self, item: Any) -> bool:
+        """Check and take one item; whether the batch is full."""
+        match item:
+            case (key, payload):
+                record = self._topic.prepare(key, payload, None)
+            case (key, payload, headers):
+                record = self._topic.prepare(key, payload, headers)
+            case _:
+                raise InvalidPayload("an item of publish_many is (key, payload) or (key, payload, headers)")
+        self.records.append(record)
+        self._size += len(record.payload)
+        return len(self.records) >= BATCH_RECORDS or self._size >= BATCH_BYTES
+
+    def take(self) -> list[Prepared]:
+        """What was collected; the batch is empty then."""
+        records, self.records, self._size = self.records, [], 0
+        return records

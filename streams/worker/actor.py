@@ -1,0 +1,128 @@
+"""A leased partition: its window, and what it has to commit. Fresh for each (partition, epoch).
+
+Only the event loop that owns it touches it. Once it is closed, whatever comes back from its handlers is dropped.
+"""
+
+from collections.abc import Callable, Iterable
+
+import anyio
+
+from partition import Lane, Window
+from streams.errors import PositionBeyondLog
+from streams.stores.rows import Cursor, DeadLetter, Fetched, Held, Publication, Record, Settlement
+from streams.subscription import Subscription
+from streams.worker.heart import Heart
+
+WINDOW_RECORDS = 2_000
+WINDOW_BYTES = 4 << 20
+ALL_WINDOWS_BYTES = 64 << 20
+
+
+class Actor:
+    """The state of one partition under one epoch."""
+
+    def __init__(
+        self,
+        held: Held,
+        subscription: Subscription,
+        topic_id: int,
+        heart: Heart,
+        *,
+        barred: Iterable[str] = (),
+        on_moved: Callable[["Actor"], None],
+        on_room: Callable[[], None],
+    ) -> None:
+        lease = held.lease
+        if held.position > held.end:
+            raise PositionBeyondLog(lease.group, lease.topic, lease.partition, held.position, held.end)
+        self.lease = lease
+        self.subscription = subscription
+        self.topic_id = topic_id
+        self.heart = heart
+        self._on_moved = on_moved
+        self._on_room = on_room
+        self.window: Window[Record] = Window(
+            held.position,
+            held.settled,
+            order=subscription.order,
+            limit_records=WINDOW_RECORDS,
+            limit_bytes=WINDOW_BYTES,
+            barred=barred,
+        )
+        self.taking = True  # may records be started?
+        self.handing_over = False
+        self.closed = False  # is it over? Then nothing that comes back counts
+        self.offered = False  # is it in its dispatcher's queue?
+        self.more = True  # did the last read leave records behind?
+        self.moved = False  # is there something to commit that the settler knows of?
+        self.running = 0
+        self.quiet = anyio.Event()  # replaced by whoever waits for running to become 0
+        self.outbox: list[Publication] = []
+        self.dead: list[DeadLetter] = []
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """(group, topic, partition)."""
+        return self.lease.group, self.lease.topic, self.lease.partition
+
+    def __str__(self) -> str:
+        return f"{self.lease.topic}/{self.lease.partition} of group {self.lease.group}, epoch {self.lease.epoch}"
+
+    def may_start(self, now: float) -> bool:
+        """Whether a handler may start: the partition is not leaving, and its lease is trusted."""
+        return self.taking and not self.closed and now < self.heart.trust_until
+
+    def cursor(self, limit_bytes: int) -> Cursor | None:
+        """What to read next; None when there is no room, or nothing more is to be read."""
+        if self.closed or self.handing_over:
+            return None
+        records, room_bytes = self.window.room()
+        if records == 0:
+            return None
+        window = self.window
+        return Cursor(
+            self.topic_id, self.lease.partition, window.cursor, window.inherited, records, min(room_bytes, limit_bytes)
+        )
+
+    def admit(self, fetched: Fetched, cursor: Cursor) -> bool:
+        """Take in what was read, unless that has been overtaken; whether a lane may run now."""
+        if self.closed or self.window.cursor != cursor.after:
+            return False
+        self.window.admit(fetched.records, fetched.through)
+        if self.window.dirty and not self.moved:  # the position moves over what was never a record
+            self.moved = True
+            self._on_moved(self)
+        return bool(self.window.ready)
+
+    def settle(self, lane: Lane[Record], outbox: list[Publication]) -> bool:
+        """Settle a lane's head along with what its handler published; whether another record of the lane follows."""
+        if outbox:
+            self.outbox += outbox
+        follows = self.window.settle(lane)
+        if not self.moved:
+            self.moved = True
+            self._on_moved(self)
+        if self.more and len(self.window) == WINDOW_RECORDS // 2:
+            self._on_room()
+        return follows
+
+    def settlement(self) -> Settlement | None:
+        """All that was settled since the last call; None when nothing was."""
+        self.moved = False
+        if self.closed or (progress := self.window.advance()) is None:
+            return None
+        made = Settlement(self.lease, progress, tuple(self.outbox), tuple(self.dead))
+        self.outbox.clear()
+        self.dead.clear()
+        return made
+
+    def committed(self, settlement: Settlement) -> None:
+        """A settlement is in the store."""
+        self.window.committed(settlement.progress)
+        if self.more:
+            self._on_room()
+
+    def close(self) -> None:
+        """The lease is gone: nothing starts, nothing that comes back counts."""
+        self.closed = True
+        self.taking = False

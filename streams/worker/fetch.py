@@ -1,0 +1,59 @@
+"""Reading: one statement for all partitions of the process that have room."""
+
+import logging
+import random
+from collections.abc import Callable, Collection
+
+from streams.errors import StoreUnavailable
+from streams.stores.protocol import Store
+from streams.worker.actor import ALL_WINDOWS_BYTES, WINDOW_BYTES, Actor
+from streams.worker.backoff import Backoff
+from streams.worker.signal import Signal
+
+log = logging.getLogger("streams")
+
+
+class Fetcher:
+    """Fills the windows. Woken by hints; without one it reads every `poll_seconds`."""
+
+    def __init__(
+        self, store: Store, actors: Callable[[], Collection[Actor]], *, on_ready: Callable[[Actor], None]
+    ) -> None:
+        self._store = store
+        self._actors = actors
+        self._on_ready = on_ready
+        self._wake = Signal()
+        self._backoff = Backoff("records cannot be read", log)
+
+    def wake(self) -> None:
+        """There may be something to read, or room for it."""
+        self._wake.raise_()
+
+    async def run(self) -> None:
+        """Read for ever."""
+        while True:
+            if not await self.read():
+                await self._wake.wait(self._store.poll_seconds * random.uniform(0.75, 1.0))
+
+    async def read(self) -> bool:
+        """Read once; whether there may be more to read now."""
+        actors = list(self._actors())
+        limit_bytes = min(WINDOW_BYTES, ALL_WINDOWS_BYTES // max(1, len(actors)))
+        reads = [(actor, cursor) for actor in actors if (cursor := actor.cursor(limit_bytes)) is not None]
+        if not reads:
+            return False
+        try:
+            found = await self._store.fetch([cursor for _, cursor in reads])
+        except StoreUnavailable as error:
+            await self._backoff.pause(error)
+            return False
+        self._backoff.over()
+        again = False
+        for (actor, cursor), fetched in zip(reads, found, strict=True):
+            if actor.admit(fetched, cursor):
+                self._on_ready(actor)
+            actor.more = len(fetched.records) == cursor.limit_records or bool(
+                fetched.records and fetched.through == fetched.records[-1].offset
+            )
+            again = again or (actor.more and actor.window.room()[0] > 0)
+        return again

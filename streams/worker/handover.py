@@ -1,0 +1,82 @@
+"""Handing a partition over: stop taking, let handlers end, commit, release."""
+
+import logging
+from collections.abc import Callable, Mapping
+
+import anyio
+
+from streams.errors import StoreUnavailable
+from streams.stores.protocol import Store
+from streams.worker.actor import Actor
+from streams.worker.backoff import Backoff
+from streams.worker.dispatch import Dispatcher
+from streams.worker.settle import Settler
+
+log = logging.getLogger("streams")
+
+LONG_SECONDS = 1.0
+"""While a handler that was running at the start of a handover has run for so long, other keys go on meanwhile."""
+LOOK_SECONDS = 0.25
+
+
+class Handover:
+    """Ends the partitions of a member that go elsewhere."""
+
+    def __init__(
+        self,
+        store: Store,
+        dispatchers: Mapping[tuple[str, str], Dispatcher],
+        settler: Settler,
+        *,
+        handover_seconds: float,
+        clock: Callable[[], float],
+        on_released: Callable[[Actor], None],
+    ) -> None:
+        self.stopping = False
+        self._store = store
+        self._dispatchers = dispatchers
+        self._settler = settler
+        self._handover_seconds = handover_seconds
+        self._clock = clock
+        self._on_released = on_released
+
+    async def run(self, actor: Actor) -> None:
+        """Hand one partition over, waiting at most `handover_seconds` for its handlers; then they are cancelled.
+
+        While a handler from before runs long, other keys go on, unless the worker is stopping. Handlers that do not
+        end when cancelled keep the partition: it is not released by choice while they run.
+        """
+        actor.handing_over = True
+        dispatcher = self._dispatchers[actor.lease.group, actor.lease.topic]
+        earlier = [(runner, runner.lane, runner.started) for runner in dispatcher.busy(actor)]
+        deadline = self._clock() + self._handover_seconds
+        actor.taking = False
+        while actor.running and not actor.closed:
+            now = self._clock()
+            if now >= deadline:
+                actor.taking = False
+                dispatcher.cancel(actor)
+            else:
+                actor.taking = not self.stopping and any(
+                    runner.lane is lane and runner.started == started and now - started > LONG_SECONDS
+                    for runner, lane, started in earlier
+                )
+                dispatcher.offer(actor)
+            actor.quiet = anyio.Event()
+            with anyio.move_on_after(LOOK_SECONDS):
+                await actor.quiet.wait()
+        actor.taking = False
+        await self._settler.flush(actor)
+        await self._release(actor)
+
+    async def _release(self, actor: Actor) -> None:
+        backoff = Backoff(f"{actor} cannot be released", log)
+        while not actor.closed:
+            try:
+                await self._store.release([actor.lease])
+            except StoreUnavailable as error:
+                await backoff.pause(error)
+            else:
+                actor.close()
+                self._on_released(actor)
+                log.info("%s: released at %d", actor, actor.window.position)

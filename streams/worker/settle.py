@@ -1,0 +1,84 @@
+"""Group settlement: all that was settled since the last commit, over all partitions of the process, in one transaction.
+
+A commit whose answer was lost is tried again unchanged, before anything else: the store knows each settlement by its
+number and does not apply it twice.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from streams.errors import PublishUncertain, StoreUnavailable
+from streams.stores.protocol import Store
+from streams.stores.rows import Settlement
+from streams.worker.actor import Actor
+from streams.worker.backoff import Backoff
+from streams.worker.signal import Signal
+
+log = logging.getLogger("streams")
+
+LINGER_SECONDS = 0.02
+
+
+class Settler:
+    """Commits what the actors of a process have settled."""
+
+    def __init__(self, store: Store, *, on_refused: Callable[[Actor], None]) -> None:
+        self._store = store
+        self._on_refused = on_refused
+        self._moved: dict[Actor, None] = {}  # in the order in which they first moved
+        self._group: list[tuple[Actor, Settlement]] = []  # on its way; kept until its answer is known
+        self._wake = Signal()
+        self._done = anyio.Event()
+
+    def moved(self, actor: Actor) -> None:
+        """An actor has something to commit."""
+        self._moved[actor] = None
+        self._wake.raise_()
+
+    async def run(self) -> None:
+        """Commit what moved, at least `LINGER_SECONDS` from one start to the next."""
+        while True:
+            if not self._group:
+                await self._wake.wait()
+            started = anyio.current_time()
+            await self.commit()
+            await anyio.sleep(max(0.0, started + LINGER_SECONDS - anyio.current_time()))
+
+    async def commit(self) -> None:
+        """Commit what moved until now; what was on its way goes first."""
+        if not self._group:
+            moved, self._moved = self._moved, {}
+            self._group = [(actor, made) for actor in moved if (made := actor.settlement()) is not None]
+        if self._group:
+            applied = await self._apply([settlement for _, settlement in self._group])
+            group, self._group = self._group, []
+            for (actor, settlement), ok in zip(group, applied, strict=True):
+                if not ok:
+                    self._on_refused(actor)
+                elif not actor.closed:
+                    actor.committed(settlement)
+        self._done.set()
+        self._done = anyio.Event()
+
+    async def flush(self, actor: Actor) -> None:
+        """Return when all that the actor has settled is committed, or the actor is closed."""
+        while not actor.closed and (actor.window.dirty or actor.window.uncommitted or self._on_its_way(actor)):
+            self.moved(actor)
+            await self._done.wait()
+
+    def _on_its_way(self, actor: Actor) -> bool:
+        return any(other is actor for other, _ in self._group)
+
+    async def _apply(self, settlements: Sequence[Settlement]) -> list[bool]:
+        """The store's answer, however long it is away: nobody is charged for that."""
+        backoff = Backoff("settlements cannot be committed", log)
+        while True:
+            try:
+                applied = await self._store.commit(settlements)
+            except (StoreUnavailable, PublishUncertain) as error:
+                await backoff.pause(error)
+            else:
+                backoff.over()
+                return applied
