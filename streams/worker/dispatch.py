@@ -80,6 +80,13 @@ class Dispatcher:
             self._ready.append(actor)
             self._wake()
 
+    def forget(self, actor: Actor) -> None:
+        """A partition that is over: nothing waits for it any more."""
+        if self.current.get(actor.lease.partition) is actor:
+            del self.current[actor.lease.partition]
+        self._later = [later for later in self._later if later[2] is not actor]
+        heapq.heapify(self._later)
+
     def busy(self, actor: Actor) -> list[Runner]:
         """The runners that handle a record of this partition."""
         return [runner for runner in self._runners if runner.actor is actor]

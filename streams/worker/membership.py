@@ -195,10 +195,9 @@ class Membership:
             log.warning("%s: the lease has passed on; what was in flight is dropped", actor)
 
     def _forget(self, actor: Actor) -> None:
-        self._actors.pop(actor.key, None)
-        dispatcher = self._dispatchers[actor.key[:2]]
-        if dispatcher.current.get(actor.lease.partition) is actor:
-            del dispatcher.current[actor.lease.partition]
+        if self._actors.get(actor.key) is actor:
+            del self._actors[actor.key]
+        self._dispatchers[actor.key[:2]].forget(actor)
         self._released.set()
 
     # Ending
@@ -234,13 +233,12 @@ class Membership:
                 while actor.running:
                     actor.quiet = anyio.Event()
                     await actor.quiet.wait()
-        for actor in actors:
-            self._dispatchers[actor.key[:2]].current.pop(actor.lease.partition, None)
         if not lost:
             with anyio.move_on_after(STORE_SECONDS):
                 await self._give_back(actors)
         for actor in actors:
             actor.close()
+            self._forget(actor)
 
     async def _give_back(self, actors: list[Actor]) -> None:
         try:
