@@ -1,8 +1,7 @@
 """Assignments are balanced, move as little as possible, and are the same for everybody who asks."""
 
-import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from hashlib import sha256
 from itertools import chain, combinations, permutations, product
@@ -430,23 +429,8 @@ def test_members_that_serve_different_subscriptions_leave_no_partition_unowned(
             assert changed == {p for p in after if before[name][p] == leaver}
 
 
-# Speed.
-
-
-def best_of(tries: int, action: Callable[[], object]) -> float:
-    """The least processor time of several tries: what it costs when nothing else disturbs it."""
-
-    def once() -> float:
-        started = time.process_time()
-        action()
-        return time.process_time() - started
-
-    return min(once() for _ in range(tries))
-
-
-def test_the_largest_topic_is_assigned_within_a_second_or_so_and_checked_in_milliseconds() -> None:
+def test_the_largest_topic_is_balanced_over_a_large_fleet_and_then_stays_as_it_is() -> None:
     fleet = [f"host-{number}" for number in range(50)]
-    owners: dict[int, str] = {}
-    assert best_of(1, lambda: owners.update(assign(NAME, 4096, fleet, {}))) < 3.0
+    owners = assign(NAME, 4096, fleet, {})
     check_balance(owners, 4096, fleet)
-    assert best_of(5, lambda: assign(NAME, 4096, fleet, owners, busy=range(0, 4096, 3))) < 0.010
+    assert assign(NAME, 4096, fleet, owners, busy=range(0, 4096, 3)) == owners

@@ -1,7 +1,5 @@
 """Lanes run one record of a key at a time, and a window takes in no more than it has room for."""
 
-import time
-
 import pytest
 
 from partition.window import LaneState, Window
@@ -259,29 +257,3 @@ def test_a_lane_without_records_is_neither_held_nor_queued() -> None:
         window.hold(lane)
     with pytest.raises(AssertionError):
         window.give_back(lane)
-
-
-# Speed.
-
-
-def seconds_for(rows: list[Row]) -> float:
-    """The processor time for these records to go through a window."""
-    window: Window[Row] = Window(0)
-    started = time.process_time()
-    while not (window.idle and window.cursor == len(rows)):
-        count, _ = window.room()
-        if chunk := rows[window.cursor : window.cursor + count]:
-            window.admit(chunk, chunk[-1].offset)
-        for _ in range(100):
-            if (lane := window.take()) is not None:
-                while window.settle(lane):
-                    pass
-        if progress := window.advance():
-            window.committed(progress)
-    return time.process_time() - started
-
-
-@pytest.mark.parametrize("keys", [10, 1000, 100_000])
-def test_a_hundred_thousand_records_a_second_go_through_a_window(keys: int) -> None:
-    rows = [Row(offset, f"key-{offset * 7919 % keys}") for offset in range(1, 10_001)]
-    assert min(seconds_for(rows) for _ in range(3)) < 0.1
