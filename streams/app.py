@@ -20,15 +20,13 @@ from streams.errors import (
     SettingsError,
     StoreUnavailable,
     StreamsError,
-    TopicMismatch,
     UnknownTopic,
 )
-from streams.publisher import Publisher
+from streams.publisher import Publisher, agreed_id
 from streams.record import Key, Receipt
 from streams.retry import DEFAULT_RETRY, Retry
 from streams.settings import Settings, resolve
-from streams.stores import Store, open_store
-from streams.stores.protocol import Appender
+from streams.stores import Store, in_memory, open_store
 from streams.stores.rows import Publication
 from streams.subscription import Subscription, subscription
 from streams.topic import MAX_PAYLOAD, Items, Prepared, Start, Subscribe, Topic
@@ -39,14 +37,16 @@ T = TypeVar("T")
 BATCH_RECORDS = 1_000
 BATCH_BYTES = 4 << 20
 
+_inherited: list[object] = []
+"""What a parent process had open when this one was forked. To close it here would damage it there."""
+
 
 class _Session:
-    """What an app has while it is entered: the open store, the publisher, and the topics' rows seen so far."""
+    """What an app has while it is entered: the open store and the publisher."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.publisher = Publisher(store)
-        self.topic_ids: dict[str, int] = {}
         self.token: EventLoopToken = current_token()
         self.pid = os.getpid()
 
@@ -90,6 +90,8 @@ class Streams:
         self._topics: dict[str, Topic[Any]] = {}
         self._subscriptions: dict[tuple[str, str], Subscription] = {}
         self._store: Store | None = None
+        self._store_place = ("", "", 0)  # URL, schema, process
+        self._entered_by: int | None = None  # the process
         self._session: _Session | None = None
         self._exit: AsyncExitStack | None = None
         self.admin = Admin(lambda: self._entered().store)
@@ -210,9 +212,19 @@ class Streams:
     # Entering
 
     async def __aenter__(self) -> Self:
-        if self._session is not None:
+        if self._entered_by == os.getpid():
             raise StreamsError("the app is entered already; enter it once, and share it between tasks")
-        settings = self.settings
+        if self._session is not None:
+            _inherited.append((self._session, self._exit))
+        self._session, self._entered_by = None, os.getpid()
+        try:
+            await self._enter(self.settings)
+        except BaseException:
+            self._entered_by = None
+            raise
+        return self
+
+    async def _enter(self, settings: Settings) -> None:
         async with AsyncExitStack() as stack:
             store = await self._open(settings)
             stack.push_async_callback(store.close)
@@ -223,7 +235,6 @@ class Streams:
             stack.callback(self._leave)
             self._session = session
             self._exit = stack.pop_all()
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -231,12 +242,20 @@ class Streams:
         """Close; an exception of the block passes as it is, not wrapped by our task group."""
         assert self._exit is not None
         stack, self._exit = self._exit, None
-        await stack.aclose()
+        try:
+            await stack.aclose()
+        finally:
+            self._entered_by = None
 
     async def _open(self, settings: Settings) -> Store:
-        """Open the store, waiting `connect_seconds` for an absent database. A memory store is kept between entries."""
-        if self._store is None or not settings.url.startswith(("memory:", "sqlite:///:memory:")):
-            self._store = open_store(settings.url, schema=settings.schema)
+        """Open the store, waiting `connect_seconds` for an absent database. One in memory is kept between entries."""
+        place = settings.url, settings.schema, os.getpid()
+        if self._store is None or self._store_place[:2] != place[:2] or not in_memory(settings.url):
+            self._store, self._store_place = open_store(settings.url, schema=settings.schema), place
+        elif self._store_place != place:
+            raise SettingsError(
+                f"{settings.url} serves the process that it was first entered in; use sqlite:///file.db"
+            )
         deadline = anyio.current_time() + settings.connect_seconds
         while True:
             try:
@@ -293,64 +312,43 @@ class Streams:
     async def publish_many(self, topic: str | Topic[T], items: Items[T], *, connection: object = None) -> int:
         """Publish `(key, payload)` or `(key, payload, headers)` items of any iterable, sync or async; how many were.
 
-        Memory is bounded: they are written by the thousand, each batch in one transaction. So it is not atomic (but
-        with
-        `connection` it is): when it ends early, of each key a prefix is durable.
+        Memory is bounded: they are written by the thousand, each batch in one transaction. So it is not atomic: when it
+        ends early, of each key a prefix is durable. With `connection` it is: either all of them are in the caller's
+        transaction or none, and whatever was raised passes as it is.
 
         Raises:
-            PublishFailed: an item or the iterable failed (its cause is chained), or the database: the first `written`
-            items
-                are durable.
+            PublishFailed: an item, the iterable (its cause is chained) or the database failed: the first `written`
+                items are durable.
             PublishUncertain: the answer to a commit was lost.
         """
         session = self._entered()
         declared = self._declared(topic)
-        batch = _Batch(declared)
-        written = 0
-
-        async def write() -> None:
-            nonlocal written
-            records = batch.take()
-            await self._append(session, declared, records, connection)
-            written += len(records)
-
+        batch = _Batch(declared, lambda records: self._append(session, declared, records, connection))
+        if connection is not None:
+            async with session.store.within(connection).whole():
+                await batch.publish(items)
+            return batch.written
         try:
-            if isinstance(items, AsyncIterable):
-                async for item in items:
-                    if batch.add(item):
-                        await write()
-            else:
-                for item in items:
-                    if batch.add(item):
-                        await write()
-            if batch.records:
-                await write()
+            await batch.publish(items)
         except PublishUncertain as error:
-            raise PublishUncertain(f"{error}; before it, {written:,} were written", written=written) from error
+            raise PublishUncertain(f"{error}; before it, {batch.written:,} were", written=batch.written) from error
         except Exception as error:
-            if connection is not None:
-                raise
-            at = written + len(batch.records)
+            reason = error if isinstance(error, StreamsError) else type(error).__name__
             raise PublishFailed(
-                f"topic {declared.name!r}: {written:,} items were written; at item {at:,}: {error}", written=written
+                f"topic {declared.name!r}: {batch.written:,} items were written; at item {batch.at:,}: {reason}",
+                written=batch.written,
             ) from error
-        return written
+        return batch.written
 
     async def _append(
         self, session: _Session, topic: Topic[Any], records: Sequence[Prepared], connection: object
     ) -> list[int]:
         if connection is not None:
             appender = session.store.within(connection)
-            topic_id = session.topic_ids.get(topic.name) or await _topic_id(appender, topic)
+            # A row that this transaction makes may vanish with it, so it is not remembered.
+            topic_id = session.publisher.topic_ids.get(topic.name) or await agreed_id(appender, topic)
             return await appender.append([record.on(topic_id) for record in records])
-        topic_id = await self._topic_id(session, topic)
-        return await session.publisher.append([record.on(topic_id) for record in records])
-
-    async def _topic_id(self, session: _Session, topic: Topic[Any]) -> int:
-        found = session.topic_ids.get(topic.name)
-        if found is None:
-            found = session.topic_ids[topic.name] = await _topic_id(session.store, topic)
-        return found
+        return await session.publisher.append(topic, records)
 
     def _declared(self, topic: str | Topic[Any]) -> Topic[Any]:
         name = topic.name if isinstance(topic, Topic) else topic
@@ -368,7 +366,7 @@ class Streams:
     ) -> Publication:
         """A record for a settlement; the topics' rows are known since the worker started."""
         declared = self._declared(topic)
-        topic_id = self._entered().topic_ids.get(declared.name)
+        topic_id = self._entered().publisher.topic_ids.get(declared.name)
         if topic_id is None:
             raise UnknownTopic(
                 declared.name, f"topic {declared.name!r} was declared after the worker started; declare it before"
@@ -409,8 +407,9 @@ class Streams:
         session = self._entered()
         chosen = self._choose(topics, groups)
         for topic in self._topics.values():
-            await self._topic_id(session, topic)
-        worker = Worker(session.store, chosen, self.settings, prepare=self._prepare, topic_ids=session.topic_ids)
+            await session.publisher.topic_id(topic)
+        topic_ids = session.publisher.topic_ids
+        worker = Worker(session.store, chosen, self.settings, prepare=self._prepare, topic_ids=topic_ids)
         return await worker.run(stop, until_idle=until_idle)
 
     def _choose(self, topics: Iterable[str] | None, groups: Iterable[str] | None) -> list[Subscription]:
@@ -428,27 +427,35 @@ class Streams:
         return chosen
 
 
-async def _topic_id(appender: Appender, topic: Topic[Any]) -> int:
-    """The id of a topic's row, which has to agree with the code."""
-    row = await appender.ensure_topic(topic.name, topic.partitions, topic.codec.name)
-    for setting, code, database in (
-        ("partitions", topic.partitions, row.partitions),
-        ("codec", topic.codec.name, row.codec),
-    ):
-        if code != database:
-            raise TopicMismatch(topic.name, setting, code=code, database=database)
-    return row.id
-
-
 class _Batch:
-    """Checked records of a `publish_many` on their way to one write."""
+    """Items of a `publish_many` on their way: checked, and written when they are enough for one write."""
 
-    def __init__(self, topic: Topic[Any]) -> None:
+    def __init__(self, topic: Topic[Any], append: Callable[[list[Prepared]], Awaitable[object]]) -> None:
         self._topic = topic
+        self._append = append
+        self._records: list[Prepared] = []
         self._size = 0
-        self.records: list[Prepared] = []
+        self.written = 0
 
-    def add(self, item: Any) -> bool:
+    @property
+    def at(self) -> int:
+        """The index of the item that is looked at; of the first that was to be written, when that failed."""
+        return self.written + len(self._records)
+
+    async def publish(self, items: Items[Any]) -> None:
+        """All of them, to the end or to the first that fails."""
+        if isinstance(items, AsyncIterable):
+            async for item in items:
+                if self._add(item):
+                    await self._write()
+        else:
+            for item in items:
+                if self._add(item):
+                    await self._write()
+        if self._records:
+            await self._write()
+
+    def _add(self, item: Any) -> bool:
         """Check and take one item; whether the batch is full."""
         match item:
             case (key, payload):
@@ -457,11 +464,11 @@ class _Batch:
                 record = self._topic.prepare(key, payload, headers)
             case _:
                 raise InvalidPayload("an item of publish_many is (key, payload) or (key, payload, headers)")
-        self.records.append(record)
+        self._records.append(record)
         self._size += len(record.payload)
-        return len(self.records) >= BATCH_RECORDS or self._size >= BATCH_BYTES
+        return len(self._records) >= BATCH_RECORDS or self._size >= BATCH_BYTES
 
-    def take(self) -> list[Prepared]:
-        """What was collected; the batch is empty then."""
-        records, self.records, self._size = self.records, [], 0
-        return records
+    async def _write(self) -> None:
+        records, self._records, self._size = self._records, [], 0
+        await self._append(records)
+        self.written += len(records)

@@ -2,6 +2,9 @@
 
 import time
 
+TICK_SECONDS = 0.001
+"""No timer waits for less: two clocks that differ by a rounding error would wait for each other for ever."""
+
 if hasattr(time, "CLOCK_BOOTTIME"):
 
     def boottime() -> float:

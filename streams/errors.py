@@ -28,6 +28,16 @@ A message says what to do next, and never holds a payload.
 class StreamsError(Exception):
     """The root of all errors here."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Errors cross processes, though the constructors of some take other arguments than the message."""
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[StreamsError], args: tuple[object, ...], attributes: dict[str, object]) -> StreamsError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
+
 
 class SettingsError(StreamsError):
     """An option, URL or declaration that cannot work."""

@@ -41,9 +41,9 @@ def encode_key(key: Key) -> str | None:
         case int() if key.bit_length() < 4096:
             text = int.__repr__(key)
         case UUID():
-            text = str(key)
+            text = UUID.__str__(key)
         case int():
-            raise InvalidKey("an int key may have at most 4,096 bits")
+            raise InvalidKey(f"a key may have at most {KEY_BYTES:,} bytes of UTF-8, and this int has more digits")
         case _:
             raise InvalidKey(f"a key is a str, int, UUID or None, not {type(key).__name__}; use its str()")
     if len(text) > KEY_BYTES or not text.isascii():
@@ -68,10 +68,12 @@ def encode_headers(headers: Mapping[str, str] | None) -> bytes | None:
     Raises:
         InvalidHeaders: not a dict of str to str, over 64 entries or 16 KiB, or with a reserved or empty name.
     """
-    if not headers:
+    if headers is None:
         return None
     if not isinstance(headers, Mapping):
         raise InvalidHeaders(f"headers are a dict of str to str, not {type(headers).__name__}")
+    if not headers:
+        return None
     if len(headers) > HEADERS:
         raise InvalidHeaders(f"a record may have at most {HEADERS} headers, this one has {len(headers)}")
     for name, value in headers.items():
@@ -85,7 +87,7 @@ def encode_headers(headers: Mapping[str, str] | None) -> bytes | None:
         raise InvalidHeaders("headers may not contain a lone surrogate: it has no UTF-8 form") from None
     if size > HEADERS_BYTES:
         raise InvalidHeaders(f"headers may have at most {HEADERS_BYTES:,} bytes together, these have {size:,}")
-    return msgspec.json.encode(dict(headers))
+    return msgspec.json.encode({str.__str__(name): str.__str__(value) for name, value in headers.items()})
 
 
 def decode_headers(headers: bytes | None) -> dict[str, str]:

@@ -5,12 +5,14 @@ The default wait is full jitter (Brooker, "Exponential Backoff and Jitter", AWS 
 `stop(state)` are called as pure functions, since an attempt here may be made by another process than the one before.
 """
 
+import inspect
 import logging
 import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from tenacity import Future, RetryCallState
 
@@ -23,6 +25,7 @@ CAP_SECONDS = 3600.0
 FIRST_SECONDS = 0.5
 
 State = RetryCallState
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,32 +44,40 @@ class Retry:
         if isinstance(self.attempts, bool) or not isinstance(self.attempts, int) or self.attempts < 1:
             raise SettingsError(f"Retry(attempts={self.attempts!r}): at least 1, the first attempt counts")
         for name in ("wait", "stop"):
-            if getattr(self, name) is not None and not callable(getattr(self, name)):
-                raise SettingsError(f"Retry({name}=…): a tenacity strategy or a function of its state")
+            strategy = getattr(self, name)
+            if strategy is not None and (not callable(strategy) or inspect.iscoroutinefunction(strategy)):
+                raise SettingsError(f"Retry({name}=…): a tenacity strategy or a plain function of its state")
 
     def exhausted(self, attempt: int, error: BaseException, elapsed_seconds: float) -> bool:
         """Whether the attempt that just failed, counted from 1, was the last."""
         if attempt >= self.attempts:
             return True
-        return self.stop is not None and bool(self._ask(self.stop, attempt, error, elapsed_seconds, False))
+        return self.stop is not None and self._ask(self.stop, bool, attempt, error, elapsed_seconds, False)
 
     def draw_seconds(self, attempt: int, error: BaseException, elapsed_seconds: float) -> float:
         """How long to wait after a failed attempt, counted from 1. Random: draw once and use that everywhere."""
         jitter = random.uniform(0.0, min(CAP_SECONDS, FIRST_SECONDS * 2.0 ** min(attempt - 1, 60)))
         if self.wait is None:
             return jitter
-        return bounded_seconds(self._ask(self.wait, attempt, error, elapsed_seconds, jitter), jitter)
+        answer = partial(bounded_seconds, default=jitter)
+        return self._ask(self.wait, answer, attempt, error, elapsed_seconds, jitter)
 
     def _ask(
-        self, strategy: Callable[[State], Any], attempt: int, error: BaseException, elapsed: float, default: Any
-    ) -> Any:
+        self,
+        strategy: Callable[[State], Any],
+        answer: Callable[[Any], T],
+        attempt: int,
+        error: BaseException,
+        elapsed: float,
+        default: T,
+    ) -> T:
         state = RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]
         state.attempt_number = attempt
         state.outcome = Future(attempt)
         state.outcome.set_exception(error)
         state.outcome_timestamp = state.start_time + elapsed
         try:
-            return strategy(state)
+            return answer(strategy(state))
         except Exception:
             log.exception("the retry strategy %r failed; its default is used", strategy)
             return default
@@ -79,6 +90,8 @@ def bounded_seconds(seconds: Any, default: float) -> float:
     """A wait that can be slept: from 0 to 30 days, whatever a strategy or handler answered."""
     try:
         value = float(seconds)
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:
+        return LONGEST_WAIT_SECONDS if seconds > 0 else 0.0
+    except (TypeError, ValueError):
         return default
     return default if math.isnan(value) else min(max(value, 0.0), LONGEST_WAIT_SECONDS)

@@ -5,7 +5,7 @@ Flag beats argument beats environment beats default.
 
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 import msgspec
 
@@ -40,17 +40,23 @@ def resolve(flags: Mapping[str, object], arguments: Mapping[str, object]) -> Set
         SettingsError: a value that cannot be, or that cannot work.
     """
     given: dict[str, Any] = {}
-    for name in Settings.__struct_fields__:
-        for layer in (flags.get(name), arguments.get(name), os.environ.get(PREFIX + name.upper()) or None):
-            if layer is not None:
-                given[name] = layer
+    for name, kind in get_type_hints(Settings).items():
+        variable = PREFIX + name.upper()
+        for value in (flags.get(name), arguments.get(name), os.environ.get(variable) or None):
+            if value is not None:
+                given[name] = _converted(name, value, kind, variable)
                 break
-    try:
-        settings = msgspec.convert(given, Settings, strict=False)
-    except msgspec.ValidationError as error:
-        raise SettingsError(f"settings: {error} (as argument, --flag or {PREFIX}… variable)") from error
+    settings = Settings(**given)
     _check(settings)
     return settings
+
+
+def _converted(name: str, value: object, kind: Any, variable: str) -> Any:
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except ValueError as error:  # msgspec's, or that of a variable which is not UTF-8
+        flag = name.replace("_", "-")
+        raise SettingsError(f"{name}={value!r}: {error} (argument {name}, --{flag} or ${variable})") from error
 
 
 def _check(settings: Settings) -> None:

@@ -2,7 +2,9 @@
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, get_args
+from functools import partial
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
@@ -71,8 +73,11 @@ def subscription(
 
 def _wants_context(handler: Callable[..., Any], name: str) -> bool:
     """Whether the second parameter is for the context: required, named `ctx`, or annotated so."""
-    call = getattr(handler, "__call__", None)  # noqa: B004 - an object with an async __call__ is a handler too
-    if not (inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)):
+    inner: Any = handler
+    while isinstance(inner, partial):
+        inner = inner.func
+    # An object with an async __call__ is a handler too.
+    if not (inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(inner).__call__)):
         raise SettingsError(f"{name} is not an async function; write `async def` (plain functions come later)")
     parameters = list(inspect.signature(handler).parameters.values())
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -91,5 +96,21 @@ def _wants_context(handler: Callable[..., Any], name: str) -> bool:
     if len(positional) < 2:
         return False
     second = positional[1]
-    annotated = second.annotation in (Context, "Context", "streams.Context")
-    return second.default is second.empty or second.name == "ctx" or annotated
+    return second.default is second.empty or second.name == "ctx" or _is_context(second.annotation, inner)
+
+
+def _is_context(annotation: Any, handler: Any) -> bool:
+    """Whether an annotation says `Context`, or `Context | None`; as a string it is looked up where it was written."""
+    if isinstance(annotation, str):
+        try:
+            return _is_context(eval(annotation, _globals(handler)), handler)
+        except Exception:  # Imported for the type checker only, say.
+            return annotation.removesuffix("| None").strip().rpartition(".")[2] == "Context"
+    if get_origin(annotation) in (Union, UnionType):
+        return any(one is Context for one in get_args(annotation))
+    return annotation is Context
+
+
+def _globals(handler: Any) -> dict[str, Any]:
+    found: dict[str, Any] = getattr(inspect.unwrap(handler), "__globals__", None) or type(handler).__call__.__globals__
+    return found

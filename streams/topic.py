@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 P = ParamSpec("P")
+R = TypeVar("R", bound=Awaitable[Any])
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 Start = Literal["earliest", "latest"]
 
 MAX_PARTITIONS = 4096
 MAX_PAYLOAD = 1 << 20
+LARGEST_PAYLOAD = 1 << 29
+"""What every database takes in one field: SQLite's end at 10^9 bytes, PostgreSQL's at 2^30."""
 
 Items = (
     Iterable[tuple[Key, T] | tuple[Key, T, Mapping[str, str] | None]]
@@ -72,8 +75,10 @@ class Topic(Generic[T]):
         self.name = check_name("topic", name)
         if isinstance(partitions, bool) or not isinstance(partitions, int) or not 1 <= partitions <= MAX_PARTITIONS:
             raise SettingsError(f"topic {name!r}: partitions={partitions!r} is not a number from 1 to {MAX_PARTITIONS}")
-        if isinstance(max_payload, bool) or not isinstance(max_payload, int) or max_payload < 1:
-            raise SettingsError(f"topic {name!r}: max_payload={max_payload!r} is not a number of bytes")
+        if isinstance(max_payload, bool) or not isinstance(max_payload, int) or not 1 <= max_payload <= LARGEST_PAYLOAD:
+            raise SettingsError(
+                f"topic {name!r}: max_payload={max_payload!r} is not a number of bytes from 1 to {LARGEST_PAYLOAD}"
+            )
         self.partitions = partitions
         self.type = type_
         self.codec: Codec[T] = Codec(name, type_, codec, max_payload)
@@ -111,15 +116,12 @@ class Topic(Generic[T]):
         return Prepared(chosen, encoded, self.codec.encode(payload), encode_headers(headers))
 
 
-Handler = Callable[Concatenate[T, P], Awaitable[Any]]
-
-
 class Subscribe(Generic[T]):
     """A decorator that keeps the handler as it is; its first parameter takes the topic's payload."""
 
     def __init__(self, register: Callable[[Callable[..., Awaitable[Any]]], None]) -> None:
         self._register = register
 
-    def __call__(self, handler: Handler[T, P]) -> Handler[T, P]:
+    def __call__(self, handler: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P], R]:
         self._register(handler)
         return handler

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from streams.errors import SettingsError
 from streams.stores.protocol import Store
 
-__all__ = ["Store", "open_store"]
+__all__ = ["Store", "in_memory", "open_store"]
 
 
 def open_store(url: str, *, schema: str = "streams") -> Store:
@@ -17,7 +17,7 @@ def open_store(url: str, *, schema: str = "streams") -> Store:
     """
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,47}", schema):
         raise SettingsError(f"schema={schema!r} is not a plain lower-case identifier of at most 48 characters")
-    scheme = urlsplit(url).scheme
+    scheme = _scheme(url)
     if scheme == "memory":
         from streams.stores.memory import MemoryStore
 
@@ -34,3 +34,24 @@ def open_store(url: str, *, schema: str = "streams") -> Store:
     raise SettingsError(
         f"{scheme or url!r} is not a database that streams knows: write sqlite:///file.db, memory:// or postgresql://…"
     )
+
+
+def in_memory(url: str) -> bool:
+    """Whether a URL names a database that lives inside one process, and ends with it.
+
+    Raises:
+        SettingsError: a URL that cannot be.
+    """
+    scheme = _scheme(url)
+    if scheme == "sqlite":
+        from streams.stores.sqlite.url import parse
+
+        return parse(url).memory
+    return scheme == "memory"
+
+
+def _scheme(url: str) -> str:
+    try:
+        return urlsplit(url).scheme
+    except ValueError as error:
+        raise SettingsError(f"url={url!r} is no URL: {error}; write sqlite:///file.db or memory://") from error

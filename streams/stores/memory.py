@@ -15,6 +15,7 @@ import msgspec
 
 from partition import Beat, Lease, Progress, Range, union
 from streams.errors import InvalidConnection, StoreUnavailable, StreamsError, UnknownTopic
+from streams.stores.protocol import InTransaction
 from streams.stores.rows import (
     Cursor,
     DeadLetter,
@@ -104,7 +105,7 @@ class MemoryStore:
 
     # Log
 
-    def within(self, connection: object) -> "MemoryStore":
+    def within(self, connection: object) -> InTransaction:
         """There is no connection that could carry it."""
         raise InvalidConnection("memory:// has no connections; connection= needs SQLite or PostgreSQL")
 

@@ -7,6 +7,7 @@ Every verb may raise `StoreUnavailable` (nothing happened); those that write may
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from partition import Beat, Lease
@@ -42,10 +43,17 @@ class Appender(Protocol):
         """
 
 
+class InTransaction(Appender, Protocol):
+    """An appender in the caller's own transaction."""
+
+    def whole(self) -> AbstractAsyncContextManager[None]:
+        """All that the block appends, or nothing of it when it raises. The transaction goes on."""
+
+
 class Log(Appender, Protocol):
     """Topics and their records."""
 
-    def within(self, connection: object) -> Appender:
+    def within(self, connection: object) -> InTransaction:
         """The same verbs in the caller's open transaction; they commit or vanish with it. Its errors pass unchanged.
 
         Raises:

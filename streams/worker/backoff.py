@@ -5,6 +5,11 @@ import random
 
 import anyio
 
+from streams.errors import PublishUncertain, StoreUnavailable
+
+AWAY = (StoreUnavailable, PublishUncertain)
+"""What a store raises when it is away, or went away before it answered: try again, and nobody is to blame."""
+
 FIRST_SECONDS = 0.05
 CAP_SECONDS = 2.0
 

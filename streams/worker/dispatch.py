@@ -18,7 +18,7 @@ from anyio import CancelScope, lowlevel
 from anyio.abc import TaskGroup
 
 from partition import Lane
-from streams.clock import boottime
+from streams.clock import TICK_SECONDS, boottime
 from streams.context import Context, Prepare
 from streams.outcome import DeadLetter as DeadLetterOutcome
 from streams.outcome import Discard, Outcome, RetryLater
@@ -26,13 +26,15 @@ from streams.retry import bounded_seconds
 from streams.stores.rows import DeadLetter, Publication, Record
 from streams.subscription import Subscription
 from streams.worker.actor import Actor
-from streams.worker.cancellation import is_cancellation
+from streams.worker.cancellation import is_cancellation, is_cancelled, take_back_foreign
 from streams.worker.description import describe, printable
 from streams.worker.signal import Signal
 
 log = logging.getLogger("streams")
 
 TURN_SECONDS = 0.002
+FOREIGN_SECONDS = 1.0
+"""So long a record waits when other code has cancelled its handler's task."""
 
 NOTHING: list[Publication] = []
 
@@ -72,6 +74,7 @@ class Dispatcher:
         self._later_changed = Signal()
         self._ties = count()
         self._waking = False  # is a runner on its way that has not looked yet?
+        self._resting = 0  # runners that let the loop turn, and then go on; nobody is to take a turn meanwhile
 
     def offer(self, actor: Actor) -> None:
         """A partition has ready lanes."""
@@ -117,10 +120,10 @@ class Dispatcher:
                     actor.window.give_back(lane)
                     self.offer(actor)
             rest = self._later[0][0] - now if self._later else float("inf")
-            await self._later_changed.wait(rest)
+            await self._later_changed.wait(max(rest, TICK_SECONDS))
 
     def _wake(self) -> None:
-        """Let one more runner look for work; only one is on its way at a time, and wakes the next when there is more."""
+        """Let one more runner look for work; one is on its way at a time, and wakes the next when there is more."""
         if self._waking:
             return
         if self._idle:
@@ -144,8 +147,9 @@ class Dispatcher:
     async def _serve(self, runner: Runner) -> None:
         """Take lanes until this runner's scope is cancelled, along with what it runs."""
         turn_ends = self._clock() + TURN_SECONDS
+        idle = self._resting > 0
         while not runner.scope.cancel_called:
-            while not self._ready:
+            while idle or not self._ready:
                 event = anyio.Event()
                 self._idle.append(event)
                 try:
@@ -155,16 +159,21 @@ class Dispatcher:
                         self._waking = False
                     else:
                         self._idle.remove(event)
+                idle = self._resting > 0
                 turn_ends = self._clock() + TURN_SECONDS
             actor = self._ready.popleft()
             actor.offered = False
-            if not actor.taking or (lane := actor.window.take()) is None:
+            if not actor.may_start(self._clock()) or (lane := actor.window.take()) is None:
                 continue
             self.offer(actor)
             if self._ready:
                 self._wake()
             if await self._run_lane(runner, actor, lane, turn_ends):
-                await lowlevel.checkpoint()
+                self._resting += 1
+                try:
+                    await lowlevel.checkpoint()
+                finally:
+                    self._resting -= 1
                 turn_ends = self._clock() + TURN_SECONDS
 
     async def _run_lane(self, runner: Runner, actor: Actor, lane: Lane[Record], turn_ends: float) -> bool:
@@ -201,11 +210,14 @@ class Dispatcher:
                     if is_cancellation(error):
                         raise
                     failure = error
+                    if take_back_foreign(error):
+                        log.warning("%s offset %d: its task was cancelled by other code", actor, record.offset)
+                        failure = RetryLater(FOREIGN_SECONDS)
                 finally:
                     self._ended(runner, actor, lane)
                     if context is not None:
                         context.close()
-                if actor.closed:
+                if actor.closed or (failure is not None and is_cancelled()):
                     return True
                 if failure is None:
                     more = actor.settle(lane, NOTHING if context is None else context.outbox)

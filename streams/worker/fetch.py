@@ -4,10 +4,9 @@ import logging
 import random
 from collections.abc import Callable, Collection
 
-from streams.errors import StoreUnavailable
 from streams.stores.protocol import Store
 from streams.worker.actor import ALL_WINDOWS_BYTES, WINDOW_BYTES, Actor
-from streams.worker.backoff import Backoff
+from streams.worker.backoff import AWAY, Backoff
 from streams.worker.signal import Signal
 
 log = logging.getLogger("streams")
@@ -44,7 +43,7 @@ class Fetcher:
             return False
         try:
             found = await self._store.fetch([cursor for _, cursor in reads])
-        except StoreUnavailable as error:
+        except AWAY as error:
             await self._backoff.pause(error)
             return False
         self._backoff.over()

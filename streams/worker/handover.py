@@ -5,10 +5,9 @@ from collections.abc import Callable, Mapping
 
 import anyio
 
-from streams.errors import StoreUnavailable
 from streams.stores.protocol import Store
 from streams.worker.actor import Actor
-from streams.worker.backoff import Backoff
+from streams.worker.backoff import AWAY, Backoff
 from streams.worker.dispatch import Dispatcher
 from streams.worker.settle import Settler
 
@@ -74,7 +73,7 @@ class Handover:
         while not actor.closed:
             try:
                 await self._store.release([actor.lease])
-            except StoreUnavailable as error:
+            except AWAY as error:
                 await backoff.pause(error)
             else:
                 actor.close()

@@ -4,8 +4,8 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import Enum
-from uuid import uuid4
 
 import anyio
 
@@ -14,6 +14,7 @@ from streams.settings import Settings
 from streams.stores.protocol import Store
 from streams.stores.rows import MemberRow
 from streams.worker.actor import Actor
+from streams.worker.backoff import AWAY
 from streams.worker.dispatch import Dispatcher
 from streams.worker.fetch import Fetcher
 from streams.worker.handover import Handover
@@ -53,8 +54,9 @@ class Membership:
         *,
         clock: Callable[[], float],
         heart_in_thread: bool,
+        new_id: Callable[[], str],
     ) -> None:
-        self.me = f"{socket.gethostname()[:64]}-{os.getpid()}-{uuid4().hex[:12]}"
+        self.me = new_id()
         self._store = store
         self._dispatchers = dispatchers
         self._topic_ids = topic_ids
@@ -66,20 +68,32 @@ class Membership:
         self._end: End | None = None
         self._released = anyio.Event()
 
-    async def run(self, stop: anyio.Event, *, until_idle: bool, replaces: str | None) -> End:
+    async def run(
+        self, stop: anyio.Event, *, until_idle: bool, replaces: str | None, joined: Callable[[], None]
+    ) -> End:
         """Live until `stop` is set, nothing is left to do (with `until_idle`), or trust ends."""
         sent = self._clock()
-        await self._register(replaces)
-        self._heart = Heart(self.me, self._rhythm, self._clock, sent=sent, stall_seconds=self._settings.stall_seconds)
-        bound = self._rhythm.bound_seconds
-        async with beating(
-            self._heart, lambda: self._store.sibling(bound_seconds=bound), in_thread=self._heart_in_thread
-        ):
-            try:
-                await self._live(stop, until_idle)
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await self._hand_back()
+        started = False
+        try:
+            await self._register(replaces)
+            joined()
+            self._heart = Heart(
+                self.me, self._rhythm, self._clock, sent=sent, stall_seconds=self._settings.stall_seconds
+            )
+            bound = self._rhythm.bound_seconds
+            async with beating(
+                self._heart, lambda: self._store.sibling(bound_seconds=bound), in_thread=self._heart_in_thread
+            ):
+                started = True
+                try:
+                    await self._live(stop, until_idle)
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await self._hand_back()
+        except BaseException:
+            if not started:
+                await self._undo_start()
+            raise
         assert self._end is not None
         return self._end
 
@@ -92,6 +106,11 @@ class Membership:
             lease_micros=self._settings.lease_micros,
         )
         await self._store.register(row, replaces=replaces)
+
+    async def _undo_start(self) -> None:
+        """Take the member's row back, if there is one."""
+        with anyio.CancelScope(shield=True), anyio.move_on_after(STORE_SECONDS), suppress(*AWAY):
+            await self._store.leave(self.me)
 
     async def _live(self, stop: anyio.Event, until_idle: bool) -> None:
         async with anyio.create_task_group() as group:
@@ -148,7 +167,7 @@ class Membership:
     async def _rebalance(self) -> None:
         if self._handover.stopping:
             await anyio.sleep_forever()
-        with self._rebalancing:
+        with anyio.CancelScope() as self._rebalancing:
             await self._rebalancer.run()
 
     async def _listen(self) -> None:
@@ -167,6 +186,8 @@ class Membership:
             if self._clock() >= self._heart.trust_until:
                 log.warning("member %s: cannot know any more that its leases hold, and stops itself", self.me)
                 self._finish(End.LOST)
+            for actor in self._actors.values():  # One that was passed over when a beat was late goes on.
+                self._ready(actor)
             await anyio.sleep(pause)
 
     async def _stop_when(self, stop: anyio.Event) -> None:
@@ -206,8 +227,10 @@ class Membership:
         """Hand everything over while the heart beats; whether that was done in time."""
         self._heart.stopping = self._handover.stopping = True
         self._rebalancing.cancel()
+        for actor in self._actors.values():
+            actor.taking = False
         with anyio.move_on_after(self._settings.shutdown_seconds):
-            with anyio.move_on_after(self._rhythm.bound_seconds):
+            with anyio.move_on_after(self._rhythm.bound_seconds), suppress(*AWAY):
                 await self._store.beat(self.me, turned=True, stopping=True)
             async with anyio.create_task_group() as group:
                 for actor in [actor for actor in self._actors.values() if not actor.handing_over]:

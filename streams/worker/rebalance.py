@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 import anyio
 from anyio.abc import TaskGroup
 
-from partition import Beat, Judgement, Sighting, assign, judge
-from streams.errors import PositionBeyondLog, StoreUnavailable
+from partition import Beat, Judgement, Lease, Sighting, assign, judge
+from streams.clock import TICK_SECONDS
+from streams.errors import PositionBeyondLog
 from streams.stores.protocol import Store
 from streams.stores.rows import Held, MemberRow, View
 from streams.worker.actor import Actor
-from streams.worker.backoff import Backoff
+from streams.worker.backoff import AWAY, Backoff
 from streams.worker.dispatch import Dispatcher
 from streams.worker.handover import Handover
 from streams.worker.heart import Heart
@@ -65,6 +66,7 @@ class Rebalancer:
         self._on_moved = on_moved
         self._on_room = on_room
         self._on_lost = on_lost
+        self._stopped: set[Key] = set()  # held, so that nobody works on them before their position is repaired
         self._sightings: Mapping[str, Sighting] = {}
         self._rung = Signal()
         self._backoff = Backoff("members and leases cannot be read", log)
@@ -80,12 +82,15 @@ class Rebalancer:
                 generation, rest_seconds = await self.look()
                 self._backoff.over()
                 await self._wait(generation, rest_seconds)
-            except StoreUnavailable as error:
+            except AWAY as error:
                 await self._backoff.pause(error)
 
     async def look(self) -> tuple[int, float]:
         """Look once and act; the generation that was seen, and when to look again at the latest, in seconds."""
         view = await self._store.view(list(self._dispatchers))
+        if strays := self._strays(view):
+            await self._store.release(strays)
+            view = await self._store.view(list(self._dispatchers))
         beats = [Beat(row.member, row.alive_until, row.lease_micros, row.dead) for row in view.members]
         judgement = judge(beats, now=view.now, clock=self._clock(), sightings=self._sightings)
         self._sightings = judgement.sightings
@@ -97,10 +102,20 @@ class Rebalancer:
     async def _wait(self, generation: int, rest_seconds: float) -> None:
         ends = self._clock() + rest_seconds
         while (rest := ends - self._clock()) > 0:
-            if await self._rung.wait(rest):
+            if await self._rung.wait(max(rest, TICK_SECONDS)):
                 if await self._store.generation() != generation:
                     return
                 await anyio.sleep(min(LOOK_SECONDS, max(0.0, ends - self._clock())))
+
+    def _strays(self, view: View) -> list[Lease]:
+        """Leases of ours that nobody here works on, because the answer to their acquisition was lost."""
+        return [
+            lease
+            for lease in view.leases
+            if lease.member == self._me
+            and (key := (lease.group, lease.topic, lease.partition)) not in self.actors
+            and key not in self._stopped
+        ]
 
     def _drop_what_passed_on(self, view: View) -> None:
         """A lease that another holds now, or under another epoch, is lost, whatever became of our beats."""
@@ -148,7 +163,7 @@ class Rebalancer:
             self._group.start_soon(self._handover.run, actor, name=f"streams handover of {actor}")
 
     async def _acquire(self, wanted: list[Key], dead: Sequence[Beat]) -> None:
-        if not wanted and not dead:
+        if self._handover.stopping or not (wanted or dead):
             return
         acquired = await self._store.acquire(self._me, wanted, dead=dead)
         for held in acquired:
@@ -172,6 +187,7 @@ class Rebalancer:
             )
         except PositionBeyondLog as error:
             log.error("%s", error)
+            self._stopped.add((lease.group, lease.topic, lease.partition))
             return
         self.actors[actor.key] = actor
         dispatcher.current[lease.partition] = actor

@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
-from streams.errors import PublishUncertain, StoreUnavailable
 from streams.stores.protocol import Store
 from streams.stores.rows import Settlement
 from streams.worker.actor import Actor
-from streams.worker.backoff import Backoff
+from streams.worker.backoff import AWAY, Backoff
 from streams.worker.signal import Signal
 
 log = logging.getLogger("streams")
@@ -48,19 +47,24 @@ class Settler:
 
     async def commit(self) -> None:
         """Commit what moved until now; what was on its way goes first."""
-        if not self._group:
-            moved, self._moved = self._moved, {}
-            self._group = [(actor, made) for actor in moved if (made := actor.settlement()) is not None]
         if self._group:
-            applied = await self._apply([settlement for _, settlement in self._group])
-            group, self._group = self._group, []
-            for (actor, settlement), ok in zip(group, applied, strict=True):
-                if not ok:
-                    self._on_refused(actor)
-                elif not actor.closed:
-                    actor.committed(settlement)
+            await self._send()
+        moved, self._moved = self._moved, {}
+        self._group = [(actor, made) for actor in moved if (made := actor.settlement()) is not None]
+        if self._group:
+            await self._send()
         self._done.set()
         self._done = anyio.Event()
+
+    async def _send(self) -> None:
+        """Commit the group, and tell its actors."""
+        applied = await self._apply([settlement for _, settlement in self._group])
+        group, self._group = self._group, []
+        for (actor, settlement), ok in zip(group, applied, strict=True):
+            if not ok:
+                self._on_refused(actor)
+            elif not actor.closed:
+                actor.committed(settlement)
 
     async def flush(self, actor: Actor) -> None:
         """Return when all that the actor has settled is committed, or the actor is closed."""
@@ -77,7 +81,7 @@ class Settler:
         while True:
             try:
                 applied = await self._store.commit(settlements)
-            except (StoreUnavailable, PublishUncertain) as error:
+            except AWAY as error:
                 await backoff.pause(error)
             else:
                 backoff.over()

@@ -1,22 +1,30 @@
 """The worker: runs the subscriptions of one process, one membership after another."""
 
 import logging
+import os
+import socket
 from collections.abc import Callable, Mapping, Sequence
+from uuid import uuid4
 
 import anyio
 
 from streams.clock import boottime
 from streams.context import Prepare
-from streams.errors import StoreUnavailable
+from streams.errors import StreamsError
 from streams.settings import Settings
 from streams.stores.protocol import Store
 from streams.subscription import Subscription
-from streams.worker.backoff import Backoff
+from streams.worker.backoff import AWAY, Backoff
 from streams.worker.dispatch import Dispatcher
 from streams.worker.membership import End, Membership
 from streams.worker.supervision import supervised
 
 log = logging.getLogger("streams")
+
+
+def new_id() -> str:
+    """A member's id, new at every start; host and process are in it for people to read."""
+    return f"{socket.gethostname()[:64]}-{os.getpid()}-{uuid4().hex[:12]}"
 
 
 class Worker:
@@ -32,6 +40,7 @@ class Worker:
         topic_ids: Mapping[str, int],
         clock: Callable[[], float] = boottime,
         heart_in_thread: bool = True,
+        new_id: Callable[[], str] = new_id,
     ) -> None:
         self._store = store
         self._subscriptions = subscriptions
@@ -40,6 +49,7 @@ class Worker:
         self._topic_ids = topic_ids
         self._clock = clock
         self._heart_in_thread = heart_in_thread
+        self._new_id = new_id
 
     async def run(self, stop: anyio.Event, *, until_idle: bool = False) -> bool:
         """Work until `stop` is set; then drain; whether the drain ended in time.
@@ -48,12 +58,12 @@ class Worker:
         cancelled keep their keys closed in this process.
 
         Raises:
-            StoreUnavailable: the database was away at the start; later it is waited for.
+            StoreUnavailable, PublishUncertain: the database was away at the start; later it is waited for.
         """
         for one in self._subscriptions:
             await self._store.ensure_group(one.group, one.topic.name, one.start)
-        failure: StoreUnavailable | None = None
-        drained = True
+        failure: StreamsError | None = None
+        drained: bool | None = None
         async with anyio.create_task_group() as group:
             dispatchers = {
                 one.pair: Dispatcher(one, group, prepare=self._prepare, clock=self._clock)
@@ -63,11 +73,13 @@ class Worker:
                 group.start_soon(supervised, "retry timer", dispatcher.run_later)
             try:
                 drained = await self._memberships(dispatchers, stop, until_idle)
-            except StoreUnavailable as error:
+            except AWAY as error:
                 failure = error
             group.cancel_scope.cancel()
         if failure is not None:
             raise failure
+        if drained is None:
+            raise StreamsError("other code has cancelled a task of the worker; its partitions were handed back")
         return drained
 
     async def _memberships(
@@ -84,10 +96,11 @@ class Worker:
                 self._settings,
                 clock=self._clock,
                 heart_in_thread=self._heart_in_thread,
+                new_id=self._new_id,
             )
             try:
-                end = await membership.run(stop, until_idle=until_idle, replaces=replaces)
-            except StoreUnavailable as error:
+                end = await membership.run(stop, until_idle=until_idle, replaces=replaces, joined=backoff.over)
+            except AWAY as error:
                 if replaces is None:
                     raise
                 if stop.is_set():
@@ -96,5 +109,4 @@ class Worker:
                 continue
             if end is not End.LOST:
                 return end is End.DRAINED
-            backoff.over()
             replaces = membership.me

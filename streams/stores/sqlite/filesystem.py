@@ -13,8 +13,10 @@ def network_filesystem(folder: Path, mounts: Path = Path("/proc/mounts")) -> str
         return None
     folder = folder.resolve()
     best, kind = -1, ""
-    for line in lines:
-        _, mount, filesystem, *_ = line.split(" ")
+    for fields in (line.split(" ") for line in lines):
+        if len(fields) < 3:
+            continue
+        _, mount, filesystem, *_ = fields
         point = Path(mount.replace("\\040", " "))
         if folder.is_relative_to(point) and len(point.parts) >= best:
             best, kind = len(point.parts), filesystem

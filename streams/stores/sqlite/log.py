@@ -13,9 +13,8 @@ def topic(tx: Transaction, name: str) -> TopicRow | None:
     row = tx.one("topic", {"name": name})
     if row is None:
         return None
-    topic_id, _, partitions, codec = row
-    # A caller's own connection may have a text_factory that answers bytes.
-    return TopicRow(topic_id, name, partitions, codec.decode() if isinstance(codec, bytes) else codec)
+    topic_id, partitions, codec = row
+    return TopicRow(topic_id, name, partitions, codec.decode())
 
 
 def ensure_topic(tx: Transaction, name: str, partitions: int, codec: str, now: int) -> TopicRow:

@@ -56,6 +56,16 @@ def apply(tx: Transaction, schema: str, now: int) -> int:
     return len(steps)
 
 
+def script(schema: str) -> str:
+    """All migrations as one script for an empty file; a file made by it counts as migrated."""
+    parts = ["PRAGMA journal_mode = wal;\n\nBEGIN IMMEDIATE;\n", f"{in_schema(_TABLE, schema).strip()};\n"]
+    for step in migrations(PACKAGE):
+        row = f"{step.number}, '{step.name}', '{step.checksum}', {int(step.breaking)}, strftime('%s', 'now') * 1000000"
+        parts.append(f"-- Migration {step.number:04}_{step.name}\n\n{in_schema(step.sql, schema).strip()}\n")
+        parts.append(in_schema(f"INSERT INTO streams_migrations VALUES ({row});\n", schema))
+    return "\n".join([*parts, "COMMIT;\n"])
+
+
 def split(script: str) -> Iterator[str]:
     """The statements of a script one by one: `executescript` would commit the transaction it runs in."""
     statement = ""

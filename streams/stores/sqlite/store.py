@@ -8,7 +8,8 @@ import os
 import sqlite3
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -163,11 +164,12 @@ class SqliteStore:
                 f"connection= must be a sqlite3.Connection for a sqlite:// app, not {type(connection).__name__}"
             )
         try:
-            if not connection.in_transaction:
-                raise InvalidConnection("connection= has no transaction open; begin one, publish, then commit")
-        except sqlite3.ProgrammingError as error:
+            path = _path_of(connection)
+        except sqlite3.ProgrammingError as error:  # It is closed, or another thread's.
             raise InvalidConnection(f"connection= cannot be used: {error}") from error
-        if not self._is_on(path := _path_of(connection)):
+        if not connection.in_transaction:
+            raise InvalidConnection("connection= has no transaction open; begin one, publish, then commit")
+        if not self._is_on(path):
             raise InvalidConnection(
                 f"connection= is open on {path or 'another database'!r}, the app on {self._url.path!r}"
             )
@@ -295,28 +297,31 @@ class SqliteAppender:
         return log.topic(self._tx, name)
 
     async def ensure_topic(self, name: str, partitions: int, codec: str) -> TopicRow:
-        return self._whole(lambda: log.ensure_topic(self._tx, name, partitions, codec, self._clock()))
+        async with self.whole():
+            return log.ensure_topic(self._tx, name, partitions, codec, self._clock())
 
     async def append(self, publications: Sequence[Publication]) -> list[int]:
-        return self._whole(lambda: log.append(self._tx, publications, self._clock()))
+        async with self.whole():
+            return log.append(self._tx, publications, self._clock())
 
-    def _whole(self, function: Callable[[], T]) -> T:
+    @asynccontextmanager
+    async def whole(self) -> AsyncIterator[None]:
         cursor = self._tx.cursor
         cursor.execute("SAVEPOINT streams_verb")
         try:
-            result = function()
+            yield
         except BaseException:
             if cursor.connection.in_transaction:  # Some errors make SQLite undo the whole transaction by itself.
                 cursor.execute("ROLLBACK TO streams_verb")
                 cursor.execute("RELEASE streams_verb")
             raise
         cursor.execute("RELEASE streams_verb")
-        return result
 
 
 def _path_of(connection: sqlite3.Connection) -> str:
     """The file of a connection's main database; empty when it has none."""
     cursor = connection.cursor()
     cursor.row_factory = None
-    (_, _, path) = cursor.execute("PRAGMA database_list").fetchone()
-    return path.decode() if isinstance(path, bytes) else path or ""
+    # A blob passes by the caller's text_factory.
+    (path,) = cursor.execute("SELECT CAST(file AS BLOB) FROM pragma_database_list WHERE name = 'main'").fetchone()
+    return os.fsdecode(path or b"")

@@ -10,6 +10,7 @@ from streams.errors import SettingsError
 
 _OURS = ("synchronous", "busy_seconds", "listen")
 _DRIVERS = ("mode", "vfs")
+_MODES = ("ro", "rw", "rwc", "memory")
 
 
 class SqliteUrl(NamedTuple):
@@ -46,6 +47,8 @@ def parse(url: str) -> SqliteUrl:
     if unknown := sorted(given.keys() - {*_OURS, *_DRIVERS}):
         known = ", ".join(sorted((*_OURS, *_DRIVERS)))
         raise SettingsError(f"{url!r} has the unknown parameter {unknown[0]!r}; known are {known}")
+    if "mode" in given:
+        _choice(url, given, "mode", dict.fromkeys(_MODES), "")
     drivers = "&".join(f"{name}={quote(given[name])}" for name in _DRIVERS if name in given)
     memory = path == ":memory:" or given.get("mode") == "memory"
     return SqliteUrl(

@@ -1,6 +1,6 @@
 -- name: topic
--- One topic by its name.
-SELECT topic_id, name, partitions, codec FROM streams_topics WHERE name = :name
+-- One topic by its name. As a blob the codec passes by whatever a caller's own connection makes of text.
+SELECT topic_id, partitions, CAST(codec AS BLOB) FROM streams_topics WHERE name = :name
 
 -- name: insert_topic
 -- Make a topic; one made meanwhile by another process stays as it is.
