@@ -78,4 +78,4 @@ class Handover:
             else:
                 actor.close()
                 self._on_released(actor)
-                log.info("%s: released at %d", actor, actor.window.position)
+                log.debug("%s: released at %d", actor, actor.window.position)

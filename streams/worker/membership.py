@@ -270,5 +270,6 @@ class Membership:
                 await self._store.release([actor.lease for actor in actors if not actor.running])
             else:
                 await self._store.leave(self.me)
+                log.info("member %s: left", self.me)
         except Exception as error:
             log.warning("member %s: could not hand back its leases, they expire: %s", self.me, error)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 import anyio
 from anyio.abc import TaskGroup
 
-from partition import Beat, Judgement, Lease, Sighting, assign, judge
+from partition import Beat, Judgement, Lease, Range, Sighting, assign, judge
+from partition.window import merge
 from streams.clock import TICK_SECONDS
 from streams.errors import PositionBeyondLog
 from streams.stores.protocol import Store
@@ -169,7 +170,7 @@ class Rebalancer:
         for held in acquired:
             self._start(held)
         if acquired:
-            log.info("member %s: acquired %s", self._me, ", ".join(str(self.actors.get(k, k)) for k in _keys(acquired)))
+            log.info("member %s: acquired %s", self._me, _in_words(acquired))
             self._on_room()
 
     def _start(self, held: Held) -> None:
@@ -193,5 +194,16 @@ class Rebalancer:
         dispatcher.current[lease.partition] = actor
 
 
-def _keys(helds: Sequence[Held]) -> list[Key]:
-    return [(held.lease.group, held.lease.topic, held.lease.partition) for held in helds]
+def _in_words(helds: Sequence[Held]) -> str:
+    """Partitions by group and topic, neighbours together: a topic may have thousands."""
+    partitions: dict[Pair, list[int]] = defaultdict(list)
+    for held in helds:
+        partitions[held.lease.group, held.lease.topic].append(held.lease.partition)
+    return "; ".join(
+        f"{topic}/{','.join(_span(one) for one in merge(sorted(found)))} of group {group}"
+        for (group, topic), found in partitions.items()
+    )
+
+
+def _span(one: Range) -> str:
+    return f"{one.low}-{one.high}" if one.low < one.high else str(one.low)

@@ -124,7 +124,7 @@ async def test_what_a_handler_decides_about_its_record_is_logged_without_its_pay
 
 
 async def test_an_ordinary_life_is_told_in_a_few_lines(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    orders = bench.app.topic("orders", str, partitions=1)
+    orders = bench.app.topic("orders", str, partitions=4)
 
     @orders.subscribe(group="billing")
     async def charge(card: str) -> None:
@@ -135,7 +135,7 @@ async def test_an_ordinary_life_is_told_in_a_few_lines(bench: Bench, caplog: pyt
     member = lines(caplog)[0].split(" ")[1].rstrip(":")
     assert lines(caplog) == [
         f"member {member}: started",
-        f"member {member}: acquired orders/0 of group billing, epoch 1",
-        "orders/0 of group billing, epoch 1: released at 100",
+        f"member {member}: acquired orders/0-3 of group billing",
+        f"member {member}: left",
     ]
     assert SECRET not in everything(caplog)
