@@ -124,6 +124,7 @@ async def test_what_a_handler_decides_about_its_record_is_logged_without_its_pay
 
 
 async def test_an_ordinary_life_is_told_in_a_few_lines(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "streams")
     orders = bench.app.topic("orders", str, partitions=4)
 
     @orders.subscribe(group="billing")
