@@ -19,6 +19,11 @@ SECONDS = 30.0
 """The most that anything is waited for."""
 
 
+def _interruptible() -> None:
+    """A shell starts what runs in its background deaf to Ctrl-C, and that is inherited."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Ended(NamedTuple):
     """What a command left behind."""
 
@@ -39,7 +44,13 @@ class Started:
         self._log = log
         with log.open("wb") as stderr:
             self.process = subprocess.Popen(
-                command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
+                command,
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                preexec_fn=_interruptible,
             )
 
     @property

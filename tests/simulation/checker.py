@@ -13,12 +13,21 @@ class Violation(AssertionError):
 
 @dataclass(eq=False)
 class Run:
-    """One attempt of a handler on a node. `excused` while guarantee 6 names it as an exception."""
+    """One attempt of a handler on a node.
+
+    `excused` while guarantee 6 names it as an exception. A `stubborn` one swallows its cancellation: other nodes cannot
+    know of it, its own has to keep the key closed.
+    """
 
     node: str
     key: str
     number: int
     excused: Callable[[], bool]
+    stubborn: bool = False
+
+    def may_overlap(self, other: "Run") -> bool:
+        """Whether the guarantees allow both at once."""
+        return self.excused() or other.excused() or (self.stubborn and self.node != other.node)
 
 
 @dataclass
@@ -49,7 +58,7 @@ class Checker:
         if missing:
             self.found(f"{group}: {run.key}: {run.number} starts on {run.node} before {missing[0]} was handled")
         for other in self.open[place]:
-            if not other.excused() and not run.excused():
+            if not other.may_overlap(run):
                 self.found(f"{group}: {run.key}: {run.number} starts on {run.node} while {other} is under way")
         self.open[place].append(run)
 

@@ -128,11 +128,17 @@ class Node:
 
     async def _handle(self, number: int, ctx: Context) -> None:
         assert ctx.key is not None
-        run = Run(self.name, ctx.key, number, self.excused)
         checker, random = self.world.checker, self.world.random
+        stubborn = random.random() < self.world.stubborn
+        run = Run(self.name, ctx.key, number, self.excused, stubborn)
+        if ctx.lease_lost:
+            checker.found(f"{run} starts although its lease is not trusted")
         checker.started(ctx.group, run)
         handled = False
         try:
+            if stubborn:
+                with anyio.CancelScope(shield=True):
+                    await anyio.sleep(random.uniform(0, 3 * LEASE_SECONDS))
             for _ in range(random.choice([0, 1, 1, 2])):
                 await anyio.sleep(random.choice([0.0, 0.001, 0.02, 0.1, self.world.longest_handler]))
                 await self.gate()
@@ -183,6 +189,9 @@ class NodeStore:
             fault = "before"
         if fault == "before" or world.away:
             raise StoreUnavailable("simulated: the database is away")
+        if fault == "late" and name in ("commit", "release", "acquire", "beat"):
+            world.later(lambda: verb(*args, **named))
+            raise StoreUnavailable("simulated: no answer, and the statement is still on its way")
         answer = await verb(*args, **named)
         if fault == "after":
             raise world.random.choice([StoreUnavailable, PublishUncertain])("simulated: the answer was lost")
@@ -209,10 +218,12 @@ class NodeStore:
         """Every applied settlement is looked at, at the moment of its effect."""
 
         async def commit(settlements: Sequence[Settlement]) -> list[bool]:
+            world = self._node.world
+            before = [world.settled(settlement.lease) for settlement in settlements]
             applied = await self._store.commit(settlements)
-            for settlement, ok in zip(settlements, applied, strict=True):
-                if ok:
-                    self._node.world.checker.committed(settlement, self._node.world.holder(settlement.lease))
+            for settlement, earlier in zip(settlements, before, strict=True):
+                if world.settled(settlement.lease) != earlier:
+                    world.checker.committed(settlement, world.holder(settlement.lease))
             return applied
 
         answer: list[bool] = await self._call("commit", commit, settlements)

@@ -1,6 +1,7 @@
 """Several real workers on one event loop in virtual time, and what goes wrong around them, all drawn from one seed."""
 
 import random
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -16,6 +17,8 @@ from tests.simulation.node import LEASE_SECONDS, Node
 
 CHAOS_SECONDS = 40.0
 CALM_SECONDS = 600.0
+SWEEP_SECONDS = 3 * LEASE_SECONDS + 1
+"""A silent member is found dead within two leases even when the clock has stepped back; then it is a statement's way."""
 START_MICROS = 1_700_000_000_000_000
 
 
@@ -34,7 +37,8 @@ class World:
         self.failures = self.random.choice([0.0, 0.05, 0.3])
         self.longest_handler = self.random.choice([0.1, 0.5, 1.5, 3.0])
         self._fault_rate = self.random.choice([0.0, 0.02, 0.1])
-        self._slow = self.random.choice([0.0, 0.001, 0.02])
+        self.stubborn = self.random.choice([0.0, 0.0, 0.05])
+        self._slow = self.random.choice([0.0, 0.001, 0.02, 0.2])
         self._step_micros = 0
         self._number = 0
         self._names = 0
@@ -52,12 +56,25 @@ class World:
 
     def fault(self) -> str | None:
         """What goes wrong with a call."""
-        return self.random.choice(["before", "after"]) if self.random.random() < self._fault_rate else None
+        return self.random.choice(["before", "after", "late"]) if self.random.random() < self._fault_rate else None
 
     def holder(self, lease: Lease) -> tuple[str | None, int]:
         """Who holds a lease, under which epoch."""
         held = self.store._state.groups[lease.group, lease.topic][lease.partition].lease
         return held.member, held.epoch
+
+    def settled(self, lease: Lease) -> tuple[int, int]:
+        """Epoch and number of the last settlement of a lease's partition."""
+        return self.store._state.groups[lease.group, lease.topic][lease.partition].key
+
+    def later(self, verb: Callable[[], Awaitable[object]]) -> None:
+        """Let a statement arrive when nobody waits for it any more."""
+
+        async def arrive() -> None:
+            await anyio.sleep(self.random.uniform(0, 3 * LEASE_SECONDS))
+            await verb()
+
+        self._group.start_soon(arrive)
 
     # What happens
 
@@ -138,6 +155,8 @@ class World:
     async def _heal(self) -> None:
         self.away = False
         self._fault_rate = 0.0
+        await anyio.sleep(20 * self._slow)  # what is on its way arrives
+        self._slow = min(self._slow, 0.02)
         for node in self.nodes:
             node.mute_until = 0.0
             node.resume()
@@ -145,6 +164,9 @@ class World:
 
     async def _calm(self) -> None:
         """Everything is handled within a bounded time once nothing goes wrong any more."""
+        await anyio.sleep(SWEEP_SECONDS)
+        if free := [p for status in await self.store.groups() for p in status.partitions if p.owner is None]:
+            raise Violation(f"without an owner after {SWEEP_SECONDS} s of calm: {free}")
         with anyio.move_on_after(CALM_SECONDS):
             while any(status.lag for status in await self.store.groups()):  # noqa: ASYNC110 - in virtual time
                 await anyio.sleep(0.5)
