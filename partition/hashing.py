@@ -5,12 +5,17 @@ place: when a topic goes from 8 to 16 partitions, the keys of partition 3 go to 
 7 and to no other. What this module answers is stored with every record; it never changes.
 """
 
+from functools import lru_cache
 from hashlib import sha256
 
 SLOTS = 4096
 """How many slots there are, and so the most partitions a topic can have."""
 
+REMEMBERED = 16_384
+"""So many keys' slots are kept: keys come again and again, and a hash takes ten times as long as a look."""
 
+
+@lru_cache(REMEMBERED)
 def slot_of(key: str) -> int:
     """The slot of a key, from 0 to 4,095.
 

@@ -35,6 +35,7 @@ class Codec(Generic[T]):
         self.name = usual if codec is None else codec
         self._topic = topic
         self._type = type_
+        self._struct = type_ if isinstance(type_, type) and issubclass(type_, msgspec.Struct) else None
         self._max_payload = max_payload
         if self.name not in ("json", "msgpack", "bytes"):
             raise SettingsError(f"topic {topic!r}: codec={codec!r} is not one of 'json', 'msgpack', 'bytes'")
@@ -60,7 +61,8 @@ class Codec(Generic[T]):
         if self.name == "bytes":
             return self._encode_bytes(payload)
         try:
-            converted = msgspec.convert(payload, self._type, strict=True)
+            # A Struct of the very type passes `convert` as it is, so the call is saved; the decoder looks into it.
+            converted = payload if type(payload) is self._struct else msgspec.convert(payload, self._type, strict=True)
             raw: bytes = self._dump(converted)
             same = _same(converted, self.decode(raw))
         except Exception as error:  # whatever a __post_init__ or __eq__ raises; it may quote the payload, so no chain

@@ -17,6 +17,8 @@ def open_store(url: str, *, schema: str = "streams") -> Store:
     """
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,47}", schema):
         raise SettingsError(f"schema={schema!r} is not a plain lower-case identifier of at most 48 characters")
+    if schema.startswith(("sqlite_", "pg_")) or schema == "sqlite":
+        raise SettingsError(f"schema={schema!r} belongs to the database itself; use another name")
     scheme = _scheme(url)
     if scheme == "memory":
         from streams.stores.memory import MemoryStore

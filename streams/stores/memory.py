@@ -78,7 +78,7 @@ class _State:
         self.records: dict[tuple[int, int], list[Record]] = {}
         self.members: dict[str, MemberRow] = {}
         self.groups: dict[tuple[str, str], list[_GroupPartition]] = {}
-        self.dead: list[DeadLetter] = []
+        self.dead: dict[tuple[str, str, int, int], DeadLetter] = {}  # by place, oldest first
         self.generation = 0
         self.writes = 0
         self.bells: list[tuple[int, anyio.Event]] = []  # (thread, event) of those who wait to be woken
@@ -256,8 +256,7 @@ class MemoryStore:
         if any(settlement.statements for settlement in settlements):
             raise StreamsError("memory:// cannot execute SQL; use SQLite or PostgreSQL")
         with self._write() as state:
-            for settlement in settlements:
-                _check(state, settlement.publish)
+            _check_new(state, settlements)
             return [_settle(state, settlement) for settlement in settlements]
 
     async def groups(self) -> list[GroupStatus]:
@@ -273,7 +272,7 @@ class MemoryStore:
 
     async def dead(self) -> list[DeadLetter]:
         with self._state.lock:
-            return list(self._state.dead)
+            return list(self._state.dead.values())
 
     @contextmanager
     def _write(self) -> Iterator[_State]:
@@ -367,20 +366,38 @@ def _take(state: _State, member: str, group: str, topic: str, partition: int) ->
     return Held(held.lease, held.position, held.settled, end)
 
 
-def _settle(state: _State, settlement: Settlement) -> bool:
-    lease, progress = settlement.lease, settlement.progress
+def _fenced(state: _State, lease: Lease) -> _GroupPartition | None:
+    """The partition, if this lease on it still holds."""
     held = _partition(state, lease.group, lease.topic, lease.partition)
     assert lease.member is not None
-    if held is None or not held.lease.permits(lease.member, lease.epoch):
+    return held if held is not None and held.lease.permits(lease.member, lease.epoch) else None
+
+
+def _check_new(state: _State, settlements: Sequence[Settlement]) -> None:
+    """Check what will be published: not that of a settlement which is refused, or is in already."""
+    keys: dict[_GroupPartition, tuple[int, int]] = {}
+    for settlement in settlements:
+        held = _fenced(state, settlement.lease)
+        key = settlement.lease.epoch, settlement.progress.number
+        if held is not None and key > keys.get(held, held.key):
+            keys[held] = key
+            _check(state, settlement.publish)
+
+
+def _settle(state: _State, settlement: Settlement) -> bool:
+    lease, progress = settlement.lease, settlement.progress
+    held = _fenced(state, lease)
+    if held is None:
         return False
     if held.key >= (lease.epoch, progress.number):
         return True
     held.apply(lease.epoch, progress)
     _append(state, settlement.publish)
     now = state.clock()
-    places = {(letter.group, letter.topic, letter.partition, letter.offset) for letter in settlement.dead}
-    state.dead = [old for old in state.dead if (old.group, old.topic, old.partition, old.offset) not in places]
-    state.dead += [msgspec.structs.replace(letter, died_at=now) for letter in settlement.dead]
+    for letter in settlement.dead:
+        place = letter.group, letter.topic, letter.partition, letter.offset
+        state.dead.pop(place, None)
+        state.dead[place] = msgspec.structs.replace(letter, died_at=now)
     for offset in settlement.unpark:
         held.parked.pop(offset, None)
     held.parked |= {row.offset: row for row in settlement.park}

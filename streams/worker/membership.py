@@ -233,11 +233,14 @@ class Membership:
             with anyio.move_on_after(self._rhythm.bound_seconds), suppress(*AWAY):
                 await self._store.beat(self.me, turned=True, stopping=True)
             async with anyio.create_task_group() as group:
-                for actor in [actor for actor in self._actors.values() if not actor.handing_over]:
-                    group.start_soon(self._handover.run, actor)
-            while self._actors:  # those that were being handed over already
-                self._released = anyio.Event()
-                await self._released.wait()
+                while self._actors:  # One whose acquisition was on its way comes later than the others.
+                    for actor in self._actors.values():
+                        if not actor.handing_over:
+                            actor.handing_over = True
+                            group.start_soon(self._handover.run, actor)
+                    self._released = anyio.Event()
+                    with anyio.move_on_after(PULSE_SECONDS):
+                        await self._released.wait()
             return True
         log.warning("member %s: still at work after %g s", self.me, self._settings.shutdown_seconds)
         return False

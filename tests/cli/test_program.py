@@ -33,6 +33,7 @@ COMMANDS = {
     "migrate": ("--url", "--schema"),
     "sql": ("--url", "--schema", "--json"),
     "demo": ("--records", "--keys", "--workers", "--kill", "--url", "--json"),
+    "bench": ("--only", "--scale", "--url", "--json"),
 }
 
 
@@ -75,6 +76,9 @@ def test_the_version_is_data(cli: Cli) -> None:
         "demo --workers 0",
         "demo --kill 3",
         "demo --kill -1",
+        "bench --only everything",
+        "bench --scale 0",
+        "bench --scale nan",
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,9 +29,10 @@ async def test_a_member_is_listed_as_it_registered(store: Store, clock: Clock) -
     assert (await store.view([])).members == tuple(await store.members())
 
 
-async def test_members_are_listed_by_name(store: Store) -> None:
+async def test_members_are_listed_by_name(store: Store, clock: Clock) -> None:
     for name in ("cid", "ann", "bob"):
         await store.register(member(name))
+        clock.advance(1)
     assert await names_of(store) == ["ann", "bob", "cid"]
     assert [row.member for row in (await store.view([])).members] == ["ann", "bob", "cid"]
 

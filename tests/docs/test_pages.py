@@ -12,7 +12,7 @@ from streams.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
-COMMANDS = ("worker", "publish", "topics", "groups", "members", "dead", "migrate", "sql", "demo")
+COMMANDS = ("worker", "publish", "topics", "groups", "members", "dead", "migrate", "sql", "demo", "bench")
 
 
 def text_of(page: str) -> str:

@@ -84,3 +84,9 @@ def test_a_database_in_memory_is_known_by_its_url(url: str, answer: bool) -> Non
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.mark.parametrize("schema", ["sqlite", "sqlite_mine", "pg_mine"])
+def test_a_schema_of_the_databases_own_is_refused(schema: str) -> None:
+    with pytest.raises(SettingsError, match="belongs to the database itself"):
+        open_store("memory://", schema=schema)

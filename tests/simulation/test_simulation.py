@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.simulation.bugs import BUGS, Bug, seed_that_finds
 from tests.simulation.world import simulate
 
 SEEDS = 200
@@ -46,3 +47,9 @@ def test_no_guarantee_is_broken_on_many_seeds(first: int) -> None:
 
 def test_a_seed_replays_the_same_run() -> None:
     assert simulate(7).starts == simulate(7).starts
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_bug_on_purpose_is_found(bug: Bug) -> None:
+    assert seed_that_finds(bug) is not None

@@ -175,6 +175,12 @@ async def test_a_failed_opening_leaves_a_store_that_can_be_opened(
     assert await unopened.topics() == []
 
 
+async def test_a_failed_opening_leaves_no_connection(path: Path, clock: Clock, nothing_is_left: None) -> None:
+    path.touch()
+    with pytest.raises(MigrationNeeded):
+        await store_on(path, clock=clock).open(migrate=False, create=False)
+
+
 async def test_a_file_in_no_folder_is_unavailable(tmp_path: Path, clock: Clock, nothing_is_left: None) -> None:
     with pytest.raises(StoreUnavailable, match=r"folder .* does not exist"):
         await store_on(tmp_path / "none" / "streams.db", clock=clock).open(migrate=True, create=True)

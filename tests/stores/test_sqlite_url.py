@@ -1,6 +1,7 @@
 """A URL names a file and how to open it; one that cannot be is a typed error that says what can."""
 
 import re
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from streams.errors import SettingsError
 from streams.stores import open_store
 from streams.stores.memory import MemoryStore
 from streams.stores.sqlite.store import SqliteStore
-from streams.stores.sqlite.url import SqliteUrl, parse
+from streams.stores.sqlite.url import SqliteUrl, connect, parse
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,12 @@ def test_every_in_memory_file_is_another(url: str) -> None:
     first, second = parse(url), parse(url)
     assert first.memory
     assert first.path != second.path
+
+
+def test_a_file_that_went_away_is_not_made_again(tmp_path: Path) -> None:
+    with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+        connect(parse(f"sqlite:///{tmp_path}/gone.db"), create=False)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

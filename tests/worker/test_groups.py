@@ -1,12 +1,13 @@
 """Groups read a topic independently; where a new one starts is said once."""
 
+import anyio
 import pytest
 
-from streams import Context
+from streams import Context, Retry
 from streams.topic import Start
 from tests.worker.bench import Bench
 from tests.worker.ledger import Ledger
-from tests.worker.setting import in_all
+from tests.worker.setting import in_all, in_virtual_time
 
 
 @in_all
@@ -146,6 +147,63 @@ async def test_until_idle_ends_only_when_pipelines_are_done_too(bench: Bench) ->
     await topics[0].publish_many((f"key-{n % 7}", n) for n in range(300))
     await bench.work_until_idle()
     assert sorted(arrived) == list(range(300))
+
+
+@in_virtual_time
+async def test_until_idle_waits_for_what_nobody_has_taken_yet(bench: Bench) -> None:
+    orders = bench.app.topic("orders", int)
+    handled: list[int] = []
+
+    @orders.subscribe(group="billing")
+    async def handle(number: int) -> None:
+        handled.append(number)
+
+    async def open_later() -> None:
+        await anyio.sleep(5)
+        gate.open()
+
+    gate = bench.faults.hold("acquire")
+    await orders.publish_many((f"key-{n}", n) for n in range(20))
+    async with anyio.create_task_group() as group:
+        group.start_soon(open_later)
+        await bench.work_until_idle()
+    assert sorted(handled) == list(range(20))
+
+
+@in_virtual_time
+async def test_until_idle_waits_for_a_record_that_waits_for_its_next_attempt(bench: Bench) -> None:
+    orders = bench.app.topic("orders", int)
+    attempts: list[int] = []
+
+    @orders.subscribe(group="billing", retry=Retry(wait=lambda state: 300.0))
+    async def handle(number: int, ctx: Context) -> None:
+        attempts.append(ctx.attempt)
+        if ctx.attempt < 3:
+            raise ValueError("not yet")
+
+    await orders.publish("key", 0)
+    await bench.work_until_idle()
+    assert attempts == [1, 2, 3]
+
+
+@in_virtual_time
+async def test_until_idle_waits_for_what_other_workers_have_to_do(bench: Bench) -> None:
+    ends: list[float] = []
+
+    def declare(worker: Bench) -> None:
+        @worker.app.topic("orders", int).subscribe(group="billing")
+        async def handle(number: int) -> None:
+            await anyio.sleep(30)
+            ends.append(anyio.current_time())
+
+    declare(bench)
+    async with bench.another() as other:
+        declare(other)
+        async with other.at_work():
+            await bench.shared(8)
+            await bench.app.publish_many("orders", ((f"key-{n}", n) for n in range(20)))
+            await bench.work_until_idle()
+            assert len(ends) == 20
 
 
 async def test_until_idle_ends_at_once_when_there_is_nothing(bench: Bench) -> None:

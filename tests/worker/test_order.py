@@ -8,14 +8,14 @@ import pytest
 from streams import Context, Retry
 from tests.worker.bench import Bench, at_once, keys_in
 from tests.worker.ledger import Ledger
-from tests.worker.setting import MEMORY, SQLITE, TRIO, in_all, in_settings
+from tests.worker.setting import MEMORY, SQLITE, in_all, in_settings
 
 
-@in_settings(MEMORY, SQLITE, TRIO)
-async def test_the_records_of_a_key_run_in_order_while_a_thousand_keys_run_side_by_side(
+@in_settings(MEMORY, SQLITE)
+async def test_the_records_of_a_key_run_in_order_while_thousands_of_keys_run_side_by_side(
     bench: Bench, ledger: Ledger
 ) -> None:
-    keys, rounds = 1_000, 3
+    keys, rounds = 2_000, 2
     orders = bench.app.topic("orders", int)
     everyone = anyio.Event()
 
@@ -132,6 +132,24 @@ async def test_order_none_retries_a_record_while_the_others_of_its_key_go_on(ben
     await bench.work_until_idle()
     assert sorted(ended[:-1]) == list(range(1, 10))
     assert ended[-1] == 0
+
+
+async def test_records_without_a_key_run_side_by_side(bench: Bench) -> None:
+    orders = bench.app.topic("orders", int, partitions=1)
+    running = 0
+    everyone = anyio.Event()
+
+    @orders.subscribe(group="billing", concurrency=20)
+    async def handle(number: int) -> None:
+        nonlocal running
+        running += 1
+        if running == 20:
+            everyone.set()
+        await everyone.wait()
+
+    await orders.publish_many((None, n) for n in range(20))
+    await bench.work_until_idle()
+    assert running == 20
 
 
 @pytest.mark.parametrize("order", ["key", "none"])

@@ -214,6 +214,25 @@ async def test_a_lease_seen_to_have_passed_on_cancels_its_handlers_at_once(bench
     assert [type(error).__name__ for error in refused] == ["LeaseLost"]
 
 
+@in_virtual_time
+async def test_a_loss_that_is_seen_twice_is_said_once(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    orders = bench.app.topic("orders", int, partitions=1)
+
+    @orders.subscribe(group="billing")
+    async def handle(number: int) -> None:
+        pass
+
+    await orders.publish("key", 0)
+    gate = bench.faults.hold("commit")
+    async with bench.at_work():
+        await gate.reached.wait()
+        await lose_the_leases(bench)
+        await until(lambda: "the lease has passed on" in caplog.text)
+        gate.open()
+        await anyio.sleep(1)
+    assert caplog.text.count("the lease has passed on") == 1
+
+
 async def test_what_was_settled_before_a_cancellation_is_committed_while_handing_back(bench: Bench) -> None:
     orders = bench.app.topic("orders", int, partitions=1)
     handled: list[int] = []

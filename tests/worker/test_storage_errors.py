@@ -35,7 +35,7 @@ VERBS = ["view", "acquire", "fetch", "commit", "release", "generation", "leave",
     indirect=["setting"],
 )
 async def test_a_verb_that_fails_once_loses_repeats_and_reorders_nothing(
-    bench: Bench, ledger: Ledger, verb: str, after: bool
+    bench: Bench, ledger: Ledger, verb: str, after: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     error = PublishUncertain("no answer") if after else StoreUnavailable("away")
     declare(bench, ledger)
@@ -59,6 +59,7 @@ async def test_a_verb_that_fails_once_loses_repeats_and_reorders_nothing(
                 await until(lambda: bool(bench.faults.failed))
             assert await job.finish()  # and leaves.
     assert bench.faults.failed == 1
+    assert "is started again" not in caplog.text, "an error of the store is no surprise"
     assert not ledger.violations
     assert len(ledger.ended) == KEYS * ROUNDS
     assert (await bench.status("billing")).lag == 0

@@ -46,7 +46,6 @@ def register(tx: Transaction, member: MemberRow, replaces: str | None, now: int)
     """Write the member's row."""
     if replaces is not None:
         tx.run("declare_dead", (replaces,))
-    tx.run("delete_spent_members")
     tx.run(
         "insert_member",
         (
@@ -60,6 +59,7 @@ def register(tx: Transaction, member: MemberRow, replaces: str | None, now: int)
             member.stopping,
         ),
     )
+    tx.run("delete_spent_members")  # Only now: its id may be that of a dead one, and is refused then.
     tx.run("bump_generation")
 
 
