@@ -1,7 +1,7 @@
 """The app: topics, subscriptions, publishing and working, on one database."""
 
 import os
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
@@ -11,9 +11,9 @@ from anyio.lowlevel import EventLoopToken, current_token
 
 from partition import Order
 from streams.admin import Admin
+from streams.batch import Batch
 from streams.codec import CodecName
 from streams.errors import (
-    InvalidPayload,
     NotEntered,
     PublishFailed,
     PublishUncertain,
@@ -33,9 +33,6 @@ from streams.topic import MAX_PAYLOAD, Items, Prepared, Start, Subscribe, Topic
 from streams.worker import Worker
 
 T = TypeVar("T")
-
-BATCH_RECORDS = 1_000
-BATCH_BYTES = 4 << 20
 
 _inherited: list[object] = []
 """What a parent process had open when this one was forked. To close it here would damage it there."""
@@ -323,7 +320,7 @@ class Streams:
         """
         session = self._entered()
         declared = self._declared(topic)
-        batch = _Batch(declared, lambda records: self._append(session, declared, records, connection))
+        batch = Batch(declared, lambda records: self._append(session, declared, records, connection))
         if connection is not None:
             async with session.store.within(connection).whole():
                 await batch.publish(items)
@@ -415,6 +412,13 @@ class Streams:
     def _choose(self, topics: Iterable[str] | None, groups: Iterable[str] | None) -> list[Subscription]:
         only_topics = None if topics is None else set(topics)
         only_groups = None if groups is None else set(groups)
+        for kind, names, known in (
+            ("topics", only_topics, {topic for _, topic in self._subscriptions}),
+            ("groups", only_groups, {group for group, _ in self._subscriptions}),
+        ):
+            if unknown := sorted((names or set()) - known):
+                subscribed = ", ".join(sorted(known)) or "none"
+                raise SettingsError(f"{kind}={unknown!r}: this app has no such subscription, only {subscribed}")
         chosen = [
             subscription
             for subscription in self._subscriptions.values()
@@ -425,50 +429,3 @@ class Streams:
             known = ", ".join(f"{group} of {topic}" for group, topic in self._subscriptions) or "none"
             raise SettingsError(f"there is nothing to work on; subscriptions of this app: {known}")
         return chosen
-
-
-class _Batch:
-    """Items of a `publish_many` on their way: checked, and written when they are enough for one write."""
-
-    def __init__(self, topic: Topic[Any], append: Callable[[list[Prepared]], Awaitable[object]]) -> None:
-        self._topic = topic
-        self._append = append
-        self._records: list[Prepared] = []
-        self._size = 0
-        self.written = 0
-
-    @property
-    def at(self) -> int:
-        """The index of the item that is looked at; of the first that was to be written, when that failed."""
-        return self.written + len(self._records)
-
-    async def publish(self, items: Items[Any]) -> None:
-        """All of them, to the end or to the first that fails."""
-        if isinstance(items, AsyncIterable):
-            async for item in items:
-                if self._add(item):
-                    await self._write()
-        else:
-            for item in items:
-                if self._add(item):
-                    await self._write()
-        if self._records:
-            await self._write()
-
-    def _add(self, item: Any) -> bool:
-        """Check and take one item; whether the batch is full."""
-        match item:
-            case (key, payload):
-                record = self._topic.prepare(key, payload, None)
-            case (key, payload, headers):
-                record = self._topic.prepare(key, payload, headers)
-            case _:
-                raise InvalidPayload("an item of publish_many is (key, payload) or (key, payload, headers)")
-        self._records.append(record)
-        self._size += len(record.payload)
-        return len(self._records) >= BATCH_RECORDS or self._size >= BATCH_BYTES
-
-    async def _write(self) -> None:
-        records, self._records, self._size = self._records, [], 0
-        await self._append(records)
-        self.written += len(records)

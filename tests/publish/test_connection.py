@@ -20,7 +20,7 @@ from streams import (
     Topic,
     TopicMismatch,
 )
-from streams.app import BATCH_RECORDS
+from streams.batch import BATCH_RECORDS
 from tests.publish.stored import payloads, stored
 
 

@@ -21,7 +21,7 @@ from streams import (
     Streams,
     Topic,
 )
-from streams.app import BATCH_BYTES, BATCH_RECORDS
+from streams.batch import BATCH_BYTES, BATCH_RECORDS
 from streams.record import decode_headers
 from streams.stores import open_store
 from tests.publish.faults import Faulty, Payloads

@@ -280,9 +280,23 @@ async def test_a_worker_with_nothing_to_serve_is_an_error(bench: Bench) -> None:
     async def handle(number: int) -> None:
         pass
 
-    for chosen in ({"topics": ["invoices"]}, {"groups": ["audit"]}, {"topics": ["orders"], "groups": []}):
-        with pytest.raises(SettingsError, match="billing of orders"):
-            await bench.app.work(**chosen)  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="billing of orders"):
+        await bench.app.work(topics=["orders"], groups=[])
+
+
+async def test_a_topic_or_group_that_the_app_does_not_serve_is_an_error_also_beside_one_that_it_does(
+    bench: Bench,
+) -> None:
+    orders = bench.app.topic("orders", int)
+
+    @orders.subscribe(group="billing")
+    async def handle(number: int) -> None:
+        pass
+
+    with pytest.raises(SettingsError, match=r"topics=\['invoices'\].*only orders"):
+        await bench.app.work(topics=["orders", "invoices"])
+    with pytest.raises(SettingsError, match=r"groups=\['audit'\].*only billing"):
+        await bench.app.work(groups=["audit", "billing"])
 
 
 async def test_work_serves_only_what_it_is_told(bench: Bench) -> None:
