@@ -426,6 +426,6 @@ class Streams:
             and (only_groups is None or subscription.group in only_groups)
         ]
         if not chosen:
-            known = ", ".join(f"{group} of {topic}" for group, topic in self._subscriptions) or "none"
-            raise SettingsError(f"there is nothing to work on; subscriptions of this app: {known}")
+            pairs = ", ".join(f"{group} of {topic}" for group, topic in self._subscriptions) or "none"
+            raise SettingsError(f"there is nothing to work on; subscriptions of this app: {pairs}")
         return chosen
