@@ -9,6 +9,7 @@ from io import TextIOWrapper
 
 from cyclopts import App, CycloptsError
 
+from streams.cli.bench.command import bench
 from streams.cli.dead import list_dead
 from streams.cli.demo.command import demo
 from streams.cli.groups import list_groups
@@ -40,7 +41,7 @@ def program() -> App:
         help_format="markdown",
     )
     app.command(publish, usage="Usage: streams publish TOPIC KEY PAYLOAD\n       streams publish TOPIC -")
-    for command in (worker, migrate, sql, demo):
+    for command in (worker, migrate, sql, demo, bench):
         app.command(command)
     nouns = {"topics": list_topics, "groups": list_groups, "members": list_members, "dead": list_dead}
     for noun, listing in nouns.items():

@@ -8,7 +8,6 @@ record.
 
 import heapq
 import logging
-import traceback
 from collections import deque
 from collections.abc import Callable
 from itertools import count
@@ -27,7 +26,7 @@ from streams.stores.rows import DeadLetter, Publication, Record
 from streams.subscription import Subscription
 from streams.worker.actor import Actor
 from streams.worker.cancellation import is_cancellation, is_cancelled, take_back_foreign
-from streams.worker.description import describe, printable
+from streams.worker.description import describe, describe_traceback
 from streams.worker.signal import Signal
 
 log = logging.getLogger("streams")
@@ -304,7 +303,7 @@ class Dispatcher:
             attempts=lane.attempts,
             cause=cause,
             error=describe(error),
-            traceback=printable("".join(traceback.format_exception(error))[-20_000:]),
+            traceback=describe_traceback(error),
         )
         actor.dead.append(letter)
         log.error(

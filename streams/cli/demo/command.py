@@ -1,11 +1,7 @@
 """`streams demo`: its options, and what it says at the end."""
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import FrameType
 from typing import Annotated
 from uuid import uuid4
 
@@ -17,6 +13,7 @@ from streams.cli.demo.fleet import Fleet
 from streams.cli.demo.plan import TOPIC, Plan
 from streams.cli.demo.screen import screen
 from streams.cli.demo.trial import Result, Trial
+from streams.cli.interrupt import ending_on_signals
 from streams.cli.options import LOGGING, Database, Json, Logging
 from streams.cli.terminal import print_json, say
 from streams.cli.usage import UsageError
@@ -43,7 +40,7 @@ def demo(
     """
     logging.set_up()
     _check(records, keys, workers, kill)
-    with TemporaryDirectory(prefix="streams-demo-") as folder, _ending_on_signals():
+    with TemporaryDirectory(prefix="streams-demo-") as folder, ending_on_signals():
         result, trial = _run(Path(folder), Plan(records, keys), workers, kill, url)
     for fault in trial.faults[:FAULTS_SHOWN]:
         say(f"out of order: {fault}")
@@ -86,25 +83,6 @@ def _run(folder: Path, plan: Plan, workers: int, kill: int, url: str | None) -> 
 
 async def _trial(trial: Trial, workers: int, kill: int) -> Result:
     return await trial.run(workers=workers, kill=kill)
-
-
-@contextmanager
-def _ending_on_signals() -> Iterator[None]:
-    """Let what asks a process to end do what an interrupt does, so that workers and files are cleaned up."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, interrupt)}
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, interrupt)
-    # A shell script starts what runs beside it with interrupts ignored.
-    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _shown(value: object) -> str:

@@ -45,7 +45,10 @@ class Transaction:
 
 
 class Connection:
-    """A SQLite connection that is opened when it is first used, and runs one transaction at a time."""
+    """A SQLite connection that is opened when it is first used, and runs one transaction at a time.
+
+    `check` is called in every transaction before it does anything, and raises what is wrong.
+    """
 
     def __init__(
         self,
@@ -53,8 +56,10 @@ class Connection:
         statements: dict[str, str],
         *,
         busy_seconds: float,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self._connect = connect
+        self._check = check
         self._statements = statements
         self._busy_seconds = busy_seconds
         self._turn = CapacityLimiter(1)
@@ -115,6 +120,7 @@ class Connection:
                     raise
                 time.sleep(random.uniform(0.0005, 0.004))
         try:
+            self._check()
             result = function(Transaction(connection, self._statements))
         except BaseException:
             _rollback(connection)

@@ -62,6 +62,8 @@ class SqliteStore:
         self._clock = clock
         self._create = False
         self._opened = False
+        self._path = url.path
+        self._file: tuple[int, int] | None = None  # which one was opened: device and inode
         self._group_ids: dict[tuple[str, str], int] = {}
         self._statements = statements(schemas.PACKAGE, schema)
         self._writer = self._connection(url.busy_seconds)
@@ -75,11 +77,12 @@ class SqliteStore:
             weakref.finalize(self, connect(url, create=True).close)
 
     def _connection(self, busy_seconds: float) -> Connection:
-        return Connection(self._connect, self._statements, busy_seconds=busy_seconds)
+        return Connection(self._connect, self._statements, busy_seconds=busy_seconds, check=self._look_at_file)
 
     def _connect(self) -> sqlite3.Connection:
         if not self._opened:  # A verb that waited while the store was closed would leave a connection behind.
             raise StoreUnavailable(f"{self._url.path}: the store is not open; nothing was written")
+        self._look_at_file()
         connection = connect(self._url, create=self._create)
         try:
             connection.execute(f"PRAGMA synchronous = {self._url.synchronous}")
@@ -92,8 +95,12 @@ class SqliteStore:
         self._create = create and migrate  # SQLite makes an empty file where it finds none.
         self._look_at_path()
         self._opened = True
+        self._path = os.path.abspath(self._url.path)  # The program may go to another folder later.
+        self._file = None
+        self._group_ids.clear()
         try:
             await self._look_at_schema(migrate)
+            self._file = self._file_at_path()
         except BaseException:
             await self.close()
             raise
@@ -139,6 +146,24 @@ class SqliteStore:
             raise SettingsError(
                 f"{path} is on a network file system ({kind}), where SQLite's locks do not hold; "
                 f"use a local disk, or PostgreSQL for several machines"
+            )
+
+    def _file_at_path(self) -> tuple[int, int] | None:
+        """Which file the path names now: device and inode."""
+        if self._url.memory:
+            return None
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _look_at_file(self) -> None:
+        """A file that was removed can be written to for ever, and nobody would ever find what is in it."""
+        if self._file is not None and self._file_at_path() != self._file:
+            raise StoreUnavailable(
+                f"{self._url.path} was removed or replaced while it was open; nothing was written. "
+                f"Put it back, or restart this process to go on with what is there now"
             )
 
     async def _enter_wal_mode(self) -> None:

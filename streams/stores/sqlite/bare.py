@@ -1,0 +1,59 @@
+"""SQLite without us, for the benchmark: the same table, statements and durability, and nothing around them."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from uuid import uuid4
+
+from streams.stores.bare import BareRow
+from streams.stores.sqlite.schema import PACKAGE
+from streams.stores.sqlite.url import connect, parse
+from streams.stores.statements import statements
+
+BUSY_MILLISECONDS = 30_000
+
+
+class SqliteBare:
+    """See `Bare` for what each method promises."""
+
+    server = f"SQLite {sqlite3.sqlite_version}"
+
+    def __init__(self, url: str, *, schema: str) -> None:
+        parsed = parse(url)
+        self._records = f"{schema}_records"
+        self._table = f"{schema}_bare_{uuid4().hex[:8]}"
+        self._made = False
+        self._statements = statements(PACKAGE, schema)
+        self._insert = self._statements["append"].replace(self._records, self._table)
+        self._connection = connect(parsed, create=False)
+        self._connection.execute(f"PRAGMA synchronous = {parsed.synchronous}")
+        self._connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
+
+    def make_table(self) -> None:
+        """Word for word as the table of records was made."""
+        select = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?"
+        (sql,) = self._connection.execute(select, (self._records,)).fetchone()
+        self._connection.execute(sql.replace(self._records, self._table))
+        self._made = True
+
+    def write(self, rows: Sequence[BareRow]) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.executemany(self._insert, rows)
+        self._connection.execute("COMMIT")
+
+    def read(self, topic: str, limit: int) -> Iterator[list[tuple[int, bytes]]]:
+        (topic_id, *_) = self._connection.execute(self._statements["topic"], {"name": topic}).fetchone()
+        for partition, end in self._connection.execute(self._statements["ends"], (topic_id,)).fetchall():
+            after = 0
+            while after < end:
+                place = topic_id, partition, after, end + 1, limit
+                rows = self._connection.execute(self._statements["fetch"], place).fetchall()
+                yield [(row[0], row[2]) for row in rows]
+                after = rows[-1][0]
+
+    def version(self) -> int:
+        return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def close(self) -> None:
+        if self._made:
+            self._connection.execute(f"DROP TABLE {self._table}")
+        self._connection.close()
