@@ -175,7 +175,7 @@ async def test_until_idle_waits_for_a_record_that_waits_for_its_next_attempt(ben
     orders = bench.app.topic("orders", int)
     attempts: list[int] = []
 
-    @orders.subscribe(group="billing", retry=Retry(wait=lambda state: 300.0))
+    @orders.subscribe(group="billing", retry=Retry(wait=lambda state: 60.0))
     async def handle(number: int, ctx: Context) -> None:
         attempts.append(ctx.attempt)
         if ctx.attempt < 3:

@@ -239,7 +239,7 @@ async def test_a_slow_handler_on_a_turning_loop_is_no_stall(bench: Bench, caplog
 
     @orders.subscribe(group="billing")
     async def handle(number: int, ctx: Context) -> None:
-        await anyio.sleep(700)
+        await anyio.sleep(400)
         epochs.append(ctx.epoch)
 
     await orders.publish("key", 0)

@@ -1,6 +1,7 @@
 """Whatever a handler raises is its own record's failure; the worker lives, and so do the other keys."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 import anyio
@@ -25,6 +26,21 @@ class NoText(Exception):
         return 7  # type: ignore[return-value]
 
 
+class Exits(Exception):
+    """Asking for its message ends the program."""
+
+    def __str__(self) -> str:
+        raise SystemExit(1)
+
+
+class Secretive(Exception):
+    """It cannot even be asked for its notes."""
+
+    @property
+    def __notes__(self) -> list[str]:  # type: ignore[override]
+        raise RuntimeError("no notes")
+
+
 def recurse() -> None:
     recurse()
 
@@ -41,6 +57,7 @@ HOSTILE: list[tuple[Callable[[], BaseException], str]] = [
         "BaseExceptionGroup: several (2 sub-exceptions)",
     ),
     (lambda: Unprintable(), "Unprintable: (its message cannot be read)"),
+    (lambda: Exits(), "Exits: (its message cannot be read)"),
     (lambda: NoText(), "NoText: (its message cannot be read)"),
     (lambda: ValueError("a lone \ud800 surrogate"), "ValueError: a lone \\ud800 surrogate"),
     (lambda: ValueError("a NUL \0 inside"), "ValueError: a NUL \\0 inside"),
@@ -77,6 +94,27 @@ async def test_whatever_a_handler_raises_is_a_failed_attempt(bench: Bench) -> No
         assert 0 < len(letter.traceback) < 25_000
         assert "\0" not in letter.traceback
         letter.traceback.encode()
+
+
+async def test_an_error_whose_traceback_cannot_be_written_is_a_failed_attempt(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "streams")  # Handlers of the log cannot write it down either, and say so.
+    orders = bench.app.topic("orders", int)
+    handled: list[int] = []
+
+    @orders.subscribe(group="billing", retry=Retry(attempts=2, wait=at_once))
+    async def handle(number: int) -> None:
+        handled.append(number)
+        if number == 0:
+            raise Secretive("in its own way")
+
+    await orders.publish_many(("key", n) for n in range(2))
+    await bench.work_until_idle()
+    assert handled == [0, 0, 1]
+    (letter,) = await bench.app.admin.dead.list()
+    assert letter.error == "Secretive: in its own way"
+    assert letter.traceback == "Secretive: (its traceback cannot be written)"
 
 
 async def test_a_recursion_without_end_is_a_failed_attempt(bench: Bench) -> None:
