@@ -34,7 +34,7 @@ class Journal:
         journal = cls()
         for file in folder.glob("*.log"):
             open_runs: dict[tuple[str, str, int], Run] = {}
-            for line in file.read_text().splitlines():
+            for line in file.read_text().rpartition("\n")[0].splitlines():  # The last may be half written yet.
                 what, at, pid, epoch, partition, group, key, number = line.split(" ")
                 if what == "S":
                     run = Run(float(at), int(pid), int(epoch), int(partition), group, key, int(number))

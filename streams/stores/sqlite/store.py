@@ -63,7 +63,8 @@ class SqliteStore:
         self._create = False
         self._opened = False
         self._path = url.path
-        self._file: tuple[int, int] | None = None  # which one was opened: device and inode
+        self._file: tuple[int, int] | None = None  # the one that was opened, by device and inode
+        self._siblings_file: tuple[int, int] | None = None  # the one that it has to be, if it is a sibling's
         self._group_ids: dict[tuple[str, str], int] = {}
         self._statements = statements(schemas.PACKAGE, schema)
         self._writer = self._connection(url.busy_seconds)
@@ -96,8 +97,6 @@ class SqliteStore:
         self._look_at_path()
         self._opened = True
         self._path = os.path.abspath(self._url.path)  # The program may go to another folder later.
-        self._file = None
-        self._group_ids.clear()
         try:
             await self._look_at_schema(migrate)
             self._file = self._file_at_path()
@@ -127,12 +126,16 @@ class SqliteStore:
                 if self._bell is not None:
                     self._bell.close()
                     self._bell = None
+        self._file = None  # Opened again, it goes by what is there then.
+        self._group_ids.clear()
 
     def sibling(self, *, bound_seconds: float | None = None) -> "SqliteStore":
         url = self._url
         if bound_seconds is not None:
             url = url._replace(busy_seconds=bound_seconds, synchronous="normal")
-        return SqliteStore(url, schema=self._schema, clock=self._clock)
+        sibling = SqliteStore(url, schema=self._schema, clock=self._clock)
+        sibling._siblings_file = self._file or self._siblings_file
+        return sibling
 
     def _look_at_path(self) -> None:
         if self._url.memory:
@@ -160,7 +163,8 @@ class SqliteStore:
 
     def _look_at_file(self) -> None:
         """A file that was removed can be written to for ever, and nobody would ever find what is in it."""
-        if self._file is not None and self._file_at_path() != self._file:
+        opened = self._file or self._siblings_file
+        if opened is not None and self._file_at_path() != opened:
             raise StoreUnavailable(
                 f"{self._url.path} was removed or replaced while it was open; nothing was written. "
                 f"Put it back, or restart this process to go on with what is there now"

@@ -1,0 +1,269 @@
+BEGIN TRANSACTION;
+CREATE TABLE streams_coordination (
+    generation INTEGER NOT NULL
+) STRICT;
+INSERT INTO "streams_coordination" VALUES(4);
+CREATE TABLE streams_dead (
+    dead_id INTEGER PRIMARY KEY,
+    group_id INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    offset INTEGER NOT NULL,
+    key TEXT,
+    payload BLOB NOT NULL,
+    headers BLOB,
+    published_at INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    cause TEXT NOT NULL,
+    error TEXT NOT NULL,
+    traceback TEXT NOT NULL,
+    died_at INTEGER NOT NULL,
+    UNIQUE (group_id, partition, offset)
+) STRICT;
+INSERT INTO "streams_dead" VALUES(1,1,2,3,'key-1',X'3231',NULL,1700000000000000,12,'exhausted','ValueError: no','Trace',1700000000000000);
+CREATE TABLE streams_groups (
+    group_id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    topic_id INTEGER NOT NULL,
+    start TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    UNIQUE (name, topic_id)
+) STRICT;
+INSERT INTO "streams_groups" VALUES(1,'first',1,'earliest',1700000000000000);
+INSERT INTO "streams_groups" VALUES(2,'late',1,'latest',1700000000000000);
+CREATE TABLE streams_leases (
+    group_id INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    member TEXT,
+    epoch INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (group_id, partition)
+) STRICT, WITHOUT ROWID;
+INSERT INTO "streams_leases" VALUES(1,0,'gone',1);
+INSERT INTO "streams_leases" VALUES(1,1,'gone',1);
+INSERT INTO "streams_leases" VALUES(1,2,'gone',1);
+INSERT INTO "streams_leases" VALUES(1,3,'gone',1);
+INSERT INTO "streams_leases" VALUES(1,4,'gone',1);
+INSERT INTO "streams_leases" VALUES(1,5,'gone',1);
+INSERT INTO "streams_leases" VALUES(1,6,'gone',1);
+INSERT INTO "streams_leases" VALUES(1,7,'gone',1);
+INSERT INTO "streams_leases" VALUES(2,0,NULL,0);
+INSERT INTO "streams_leases" VALUES(2,1,NULL,0);
+INSERT INTO "streams_leases" VALUES(2,2,NULL,0);
+INSERT INTO "streams_leases" VALUES(2,3,NULL,0);
+INSERT INTO "streams_leases" VALUES(2,4,NULL,0);
+INSERT INTO "streams_leases" VALUES(2,5,NULL,0);
+INSERT INTO "streams_leases" VALUES(2,6,NULL,0);
+INSERT INTO "streams_leases" VALUES(2,7,NULL,0);
+CREATE TABLE streams_members (
+    member TEXT PRIMARY KEY,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    serves TEXT NOT NULL, -- JSON: [[group, topic], …]
+    lease_micros INTEGER NOT NULL,
+    alive_until INTEGER NOT NULL,
+    turned INTEGER NOT NULL,
+    stopping INTEGER NOT NULL,
+    dead INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+INSERT INTO "streams_members" VALUES('gone','elsewhere',4711,'[["first","numbers"]]',10000000,1700000010000000,1,0,0);
+CREATE TABLE streams_migrations (
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    checksum TEXT NOT NULL,
+    breaking INTEGER NOT NULL,
+    applied_at INTEGER NOT NULL
+) STRICT
+;
+INSERT INTO "streams_migrations" VALUES(1,'path','2c4083b9e947ef019bf9feb2a1fdb6f0966073b5ba4e08a3d9422aba3ce6a3c8',0,1700000000000000);
+CREATE TABLE streams_parked (
+    group_id INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    offset INTEGER NOT NULL,
+    key TEXT,
+    attempts INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    since INTEGER NOT NULL,
+    error TEXT NOT NULL,
+    PRIMARY KEY (group_id, partition, offset)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE streams_partitions (
+    topic_id INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    last_offset INTEGER NOT NULL DEFAULT 0,
+    records INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (topic_id, partition)
+) STRICT, WITHOUT ROWID;
+INSERT INTO "streams_partitions" VALUES(1,0,18,18);
+INSERT INTO "streams_partitions" VALUES(1,1,0,0);
+INSERT INTO "streams_partitions" VALUES(1,2,6,6);
+INSERT INTO "streams_partitions" VALUES(1,3,6,6);
+INSERT INTO "streams_partitions" VALUES(1,4,0,0);
+INSERT INTO "streams_partitions" VALUES(1,5,18,18);
+INSERT INTO "streams_partitions" VALUES(1,6,12,12);
+INSERT INTO "streams_partitions" VALUES(1,7,0,0);
+INSERT INTO "streams_partitions" VALUES(2,0,9,9);
+INSERT INTO "streams_partitions" VALUES(2,1,0,0);
+INSERT INTO "streams_partitions" VALUES(2,2,2,2);
+INSERT INTO "streams_partitions" VALUES(2,3,3,3);
+INSERT INTO "streams_partitions" VALUES(2,4,0,0);
+INSERT INTO "streams_partitions" VALUES(2,5,9,9);
+INSERT INTO "streams_partitions" VALUES(2,6,3,3);
+INSERT INTO "streams_partitions" VALUES(2,7,0,0);
+CREATE TABLE streams_records (
+    topic_id INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    offset INTEGER NOT NULL,
+    key TEXT,
+    payload BLOB NOT NULL,
+    headers BLOB,
+    published_at INTEGER NOT NULL,
+    PRIMARY KEY (topic_id, partition, offset)
+) STRICT, WITHOUT ROWID;
+INSERT INTO "streams_records" VALUES(1,0,1,'key-2',X'32',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,0,2,'key-3',X'33',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,0,3,'key-5',X'35',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,0,4,'key-2',X'3132',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,0,5,'key-3',X'3133',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,0,6,'key-5',X'3135',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,0,7,'key-2',X'3232',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,0,8,'key-3',X'3233',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,0,9,'key-5',X'3235',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,0,10,'key-2',X'3332',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,0,11,'key-3',X'3333',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,0,12,'key-5',X'3335',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,0,13,'key-2',X'3432',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,0,14,'key-3',X'3433',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,0,15,'key-5',X'3435',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,0,16,'key-2',X'3532',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,0,17,'key-3',X'3533',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,0,18,'key-5',X'3535',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,2,1,'key-1',X'31',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,2,2,'key-1',X'3131',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,2,3,'key-1',X'3231',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,2,4,'key-1',X'3331',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,2,5,'key-1',X'3431',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,2,6,'key-1',X'3531',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,3,1,'key-0',X'30',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,3,2,'key-0',X'3130',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,3,3,'key-0',X'3230',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,3,4,'key-0',X'3330',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,3,5,'key-0',X'3430',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,3,6,'key-0',X'3530',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,5,1,'key-6',X'36',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,5,2,'key-8',X'38',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,5,3,'key-9',X'39',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,5,4,'key-6',X'3136',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,5,5,'key-8',X'3138',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,5,6,'key-9',X'3139',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,5,7,'key-6',X'3236',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,5,8,'key-8',X'3238',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,5,9,'key-9',X'3239',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,5,10,'key-6',X'3336',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,5,11,'key-8',X'3338',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,5,12,'key-9',X'3339',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,5,13,'key-6',X'3436',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,5,14,'key-8',X'3438',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,5,15,'key-9',X'3439',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,5,16,'key-6',X'3536',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,5,17,'key-8',X'3538',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,5,18,'key-9',X'3539',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,6,1,'key-4',X'34',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,6,2,'key-7',X'37',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,6,3,'key-4',X'3134',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,6,4,'key-7',X'3137',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,6,5,'key-4',X'3234',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,6,6,'key-7',X'3237',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,6,7,'key-4',X'3334',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,6,8,'key-7',X'3337',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,6,9,'key-4',X'3434',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,6,10,'key-7',X'3437',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,6,11,'key-4',X'3534',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(1,6,12,'key-7',X'3537',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,0,1,'key-2',X'34',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,0,2,'key-3',X'36',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,0,3,'key-5',X'3130',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,0,4,'key-2',X'3234',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,0,5,'key-3',X'3236',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,0,6,'key-5',X'3330',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,0,7,'key-2',X'3434',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,0,8,'key-3',X'3436',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,0,9,'key-5',X'3530',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,2,1,'key-1',X'32',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,2,2,'key-1',X'3232',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,3,1,'key-0',X'30',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,3,2,'key-0',X'3230',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,3,3,'key-0',X'3430',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,5,1,'key-6',X'3132',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,5,2,'key-8',X'3136',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,5,3,'key-9',X'3138',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,5,4,'key-6',X'3332',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,5,5,'key-8',X'3336',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,5,6,'key-9',X'3338',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,5,7,'key-6',X'3532',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,5,8,'key-8',X'3536',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,5,9,'key-9',X'3538',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,6,1,'key-4',X'38',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,6,2,'key-4',X'3238',NULL,1700000000000000);
+INSERT INTO "streams_records" VALUES(2,6,3,'key-4',X'3438',NULL,1700000000000000);
+CREATE TABLE streams_settlements (
+    group_id INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    settled TEXT NOT NULL, -- JSON: [[low, high], …], above the position
+    whole INTEGER NOT NULL,
+    PRIMARY KEY (group_id, partition, epoch, number)
+) STRICT, WITHOUT ROWID;
+INSERT INTO "streams_settlements" VALUES(1,0,0,0,0,'[]',1);
+INSERT INTO "streams_settlements" VALUES(1,0,1,1,1,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,0,1,2,2,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,0,1,3,3,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,0,1,4,4,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,0,1,5,5,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,0,1,6,6,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,0,1,7,7,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,0,1,8,8,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,0,1,9,9,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,1,0,0,0,'[]',1);
+INSERT INTO "streams_settlements" VALUES(1,2,0,0,0,'[]',1);
+INSERT INTO "streams_settlements" VALUES(1,2,1,1,1,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,2,1,2,2,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,2,1,3,3,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,3,0,0,0,'[]',1);
+INSERT INTO "streams_settlements" VALUES(1,3,1,1,1,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,3,1,2,2,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,3,1,3,3,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,4,0,0,0,'[]',1);
+INSERT INTO "streams_settlements" VALUES(1,5,0,0,0,'[]',1);
+INSERT INTO "streams_settlements" VALUES(1,5,1,1,1,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,5,1,2,2,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,5,1,3,3,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,5,1,4,4,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,5,1,5,5,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,5,1,6,6,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,5,1,7,7,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,5,1,8,8,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,5,1,9,9,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,6,0,0,0,'[]',1);
+INSERT INTO "streams_settlements" VALUES(1,6,1,1,1,'[]',0);
+INSERT INTO "streams_settlements" VALUES(1,6,1,2,1,'[[3,3]]',0);
+INSERT INTO "streams_settlements" VALUES(1,6,1,3,1,'[[5,5]]',0);
+INSERT INTO "streams_settlements" VALUES(1,7,0,0,0,'[]',1);
+INSERT INTO "streams_settlements" VALUES(2,0,0,0,18,'[]',1);
+INSERT INTO "streams_settlements" VALUES(2,1,0,0,0,'[]',1);
+INSERT INTO "streams_settlements" VALUES(2,2,0,0,6,'[]',1);
+INSERT INTO "streams_settlements" VALUES(2,3,0,0,6,'[]',1);
+INSERT INTO "streams_settlements" VALUES(2,4,0,0,0,'[]',1);
+INSERT INTO "streams_settlements" VALUES(2,5,0,0,18,'[]',1);
+INSERT INTO "streams_settlements" VALUES(2,6,0,0,12,'[]',1);
+INSERT INTO "streams_settlements" VALUES(2,7,0,0,0,'[]',1);
+CREATE TABLE streams_topics (
+    topic_id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    partitions INTEGER NOT NULL,
+    codec TEXT NOT NULL,
+    created_at INTEGER NOT NULL
+) STRICT;
+INSERT INTO "streams_topics" VALUES(1,'numbers',8,'json',1700000000000000);
+INSERT INTO "streams_topics" VALUES(2,'doubled',8,'json',1700000000000000);
+COMMIT;
