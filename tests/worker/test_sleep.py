@@ -1,4 +1,4 @@
-"""A machine that slept: both clocks have jumped, the event loop's has not, and all leases of the machine have expired."""
+"""A machine that slept: both clocks have jumped, the event loop's has not, and all its leases have expired."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -96,7 +96,6 @@ class SqliteStore:
         self._create = create and migrate  # SQLite makes an empty file where it finds none.
         self._look_at_path()
         self._opened = True
-        self._path = os.path.abspath(self._url.path)  # The program may go to another folder later.
         try:
             await self._look_at_schema(migrate)
             self._file = self._file_at_path()
@@ -140,6 +139,7 @@ class SqliteStore:
     def _look_at_path(self) -> None:
         if self._url.memory:
             return
+        self._path = os.path.abspath(self._url.path)  # The program may go to another folder later.
         path = Path(self._url.path)
         if not self._create and not path.exists():
             raise MigrationNeeded(f"{path} does not exist; run `streams migrate`, or start the program that publishes")
