@@ -88,6 +88,10 @@ class Agreement(RuleBasedStateMachine):
         self.rows = listing.view.members
         self.held = tuple(lease for lease in listing.view.leases if lease.member is not None)
         self.places = [(lease.group, lease.topic, lease.partition) for lease in listing.view.leases]
+        for group in listing.groups:
+            for one in group.partitions:
+                place = group.group, group.topic, one.partition
+                self.positions[place] = max(self.positions[place], one.position)
         self.seen += [beat for beat in map(_beat, self.rows) if beat not in self.seen]
 
     # Time
