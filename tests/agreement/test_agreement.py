@@ -32,6 +32,7 @@ def run(portal: BlockingPortal, bounds: settings) -> None:
     run_state_machine_as_test(make, settings=bounds)
 
 
+@pytest.mark.timeout(600)  # Seconds while they agree; when not, a short example is looked for.
 def test_all_stores_answer_the_same_to_whatever_is_done_to_them(portal: BlockingPortal) -> None:
     run(portal, settings(ANY_LENGTH, derandomize=True, max_examples=EXAMPLES))
 
