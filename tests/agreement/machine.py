@@ -188,13 +188,20 @@ class Agreement(RuleBasedStateMachine):
             self.beat(row.member, turned=True, stopping=False)
         self.acquire(newcomer, self.places, [_beat(row)])
 
-    @rule(data=st.data(), name=members)
-    def hand_over(self, data: st.DataObject, name: str) -> None:
-        """To another member, or to the same one again."""
-        if self.held:
-            lease = data.draw(st.sampled_from(self.held), label="lease")
-            self.panel.ask(lambda one: one.store.release([lease]))
-            self.acquire(name, [(lease.group, lease.topic, lease.partition)], [])
+    @rule(data=st.data(), name=members, receiver=st.sampled_from(["alive", "alive", "expired", "replaced"]))
+    def hand_over(self, data: st.DataObject, name: str, receiver: str) -> None:
+        """To another member, or to the same one again; also to one that may not have it any more."""
+        if not self.held:
+            return
+        lease = data.draw(st.sampled_from(self.held), label="lease")
+        self.panel.ask(lambda one: one.store.release([lease]))
+        rows = [row for row in self.rows if row.member == name]
+        if receiver == "expired" and rows:
+            self.clock.now = rows[0].alive_until
+        if receiver == "replaced":
+            for other in MEMBERS:
+                self.register(other, 10, replaces=name)
+        self.acquire(name, [(lease.group, lease.topic, lease.partition)], [])
 
     def acquire(self, name: str, wanted: list[Place], dead: list[Beat]) -> None:
         async def acquire(one: Contender) -> list[Held]:
