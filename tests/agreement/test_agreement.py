@@ -13,7 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.agreement.contender import MAKERS
 from tests.agreement.machine import Agreement
 
-EXAMPLES = 100
+EXAMPLES = 80
 LONG_EXAMPLES = int(os.environ.get("STREAMS_AGREEMENT_EXAMPLES", "3000"))
 
 ANY_LENGTH = settings(

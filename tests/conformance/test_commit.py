@@ -216,6 +216,23 @@ async def test_a_settlement_that_publishes_to_nowhere_undoes_the_whole_commit(
     assert await store.commit([everything(held.lease, invoices)]) == [True]
 
 
+async def test_what_a_refused_settlement_would_publish_does_not_matter(
+    store: Store, held: Held, invoices: TopicRow
+) -> None:
+    nowhere = (Publication(invoices.id, 2, None, b"", None),)
+    await store.commit([settlement(held.lease, 1, 1)])
+    lost = Lease(BILLING, ORDERS, 0, "ann", 7)
+    refused, in_already = settlement(lost, 2, 2, publish=nowhere), settlement(held.lease, 1, 1, publish=nowhere)
+    assert await store.commit([refused, in_already, settlement(held.lease, 2, 3)]) == [False, True, True]
+    assert (await status_of(store)).position == 3
+
+
+async def test_two_letters_of_a_record_in_one_settlement_are_one(store: Store, held: Held) -> None:
+    letters = letter(held.lease, 1, attempts=1), letter(held.lease, 2), letter(held.lease, 1, attempts=2)
+    assert await store.commit([settlement(held.lease, 1, 2, dead=letters)]) == [True]
+    assert [(one.offset, one.attempts) for one in await store.dead()] == [(2, 3), (1, 2)]
+
+
 async def test_a_dead_letter_copies_its_record_whole(store: Store, held: Held, clock: Clock) -> None:
     hostile: dict[str, Any] = {
         "key": None,

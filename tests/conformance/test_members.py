@@ -139,6 +139,17 @@ async def test_registering_brings_nobody_back_to_life(store: Store, held: Held, 
     assert not await beat(store, "ann")
 
 
+async def test_an_id_is_refused_while_its_row_is_there_though_it_could_be_removed(store: Store, held: Held) -> None:
+    await store.register(member("cid"), replaces="ann")
+    await take(store, "cid")  # Now nothing names her any more.
+    with pytest.raises(StoreUnavailable):
+        await store.register(member("ann"))
+    with pytest.raises(StoreUnavailable):
+        await store.register(member("bob"), replaces="bob")
+    assert await names_of(store) == ["bob", "cid"]
+    assert not await beat(store, "ann")
+
+
 async def test_rows_of_the_dead_are_removed_when_they_hold_no_lease(store: Store, held: Held) -> None:
     await store.register(member("cid"), replaces="ann")  # She holds a lease.
     await store.register(member("dan"), replaces="bob")  # He does not.

@@ -257,6 +257,29 @@ async def test_what_was_settled_before_a_cancellation_is_committed_while_handing
     assert handled == [0, 1]
 
 
+async def test_what_was_on_its_way_at_a_cancellation_is_committed_with_all_its_effects(bench: Bench) -> None:
+    orders = bench.app.topic("orders", int, partitions=1)
+    invoices = bench.app.topic("invoices", int, partitions=1)
+    second = anyio.Event()
+
+    @orders.subscribe(group="billing")
+    async def handle(number: int, ctx: Context) -> None:
+        ctx.publish(invoices, ctx.key, number)
+        if number == 1:
+            second.set()
+
+    await orders.publish("key-0", 0)
+    bench.faults.fail("commit", times=EVER)
+    async with bench.at_work() as job:
+        await until(lambda: bool(bench.faults.failed))
+        await orders.publish("key-1", 1)  # Settled while the settlement of the first is on its way.
+        await second.wait()
+        bench.faults.heal()
+        await job.cancel()
+    await bench.work_until_idle()
+    assert await bench.published("invoices") == [b"0", b"1"]
+
+
 async def test_a_handler_that_was_cancelled_settles_nothing(bench: Bench) -> None:
     orders = bench.app.topic("orders", int, partitions=1)
     invoices = bench.app.topic("invoices", int, partitions=1)
