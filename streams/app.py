@@ -55,7 +55,7 @@ class Streams:
     `sqlite:///streams.db`. `lease_seconds` (at least 1) is how long a silent worker keeps its partitions;
     `handover_seconds` how long a partition that moves waits for its running handlers; `shutdown_seconds` how long a
     stopping worker may take; `stall_seconds` how long its event loop may stand still before the process ends itself;
-    `connect_seconds` how long a publish waits for an absent database. `migrate="never"` makes no tables.
+    `connect_seconds` how long entering waits for an absent database. `migrate="never"` makes no tables.
 
     Publishing needs `async with app`; working enters by itself.
     """

@@ -63,7 +63,7 @@ class WorkerSettings(Database):
     stall_seconds: Annotated[
         Seconds, Parameter(help="How long the event loop may stand still before the process ends itself.")
     ] = None
-    connect_seconds: Annotated[Seconds, Parameter(help="How long a publish waits for an absent database.")] = None
+    connect_seconds: Annotated[Seconds, Parameter(help="How long entering waits for an absent database.")] = None
 
 
 @Parameter(name="*")

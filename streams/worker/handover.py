@@ -43,9 +43,18 @@ class Handover:
         """Hand one partition over, waiting at most `handover_seconds` for its handlers; then they are cancelled.
 
         While a handler from before runs long, other keys go on, unless the worker is stopping. Handlers that do not
-        end when cancelled keep the partition: it is not released by choice while they run.
+        end when cancelled keep the partition: it is not released by choice while they run. After an error that nobody
+        expects the partition is worked on as before, until whoever wanted the handover wants it again.
         """
         actor.handing_over = True
+        try:
+            await self._run(actor)
+        except Exception:
+            log.exception("%s: the handover failed", actor)
+            actor.handing_over = False
+            actor.taking = not (self.stopping or actor.closed)
+
+    async def _run(self, actor: Actor) -> None:
         dispatcher = self._dispatchers[actor.lease.group, actor.lease.topic]
         earlier = [(runner, runner.lane, runner.started) for runner in dispatcher.busy(actor)]
         deadline = self._clock() + self._handover_seconds

@@ -230,7 +230,7 @@ class Membership:
         for actor in self._actors.values():
             actor.taking = False
         with anyio.move_on_after(self._settings.shutdown_seconds):
-            with anyio.move_on_after(self._rhythm.bound_seconds), suppress(*AWAY):
+            with anyio.move_on_after(self._rhythm.bound_seconds), suppress(Exception):  # The heart says it soon, too.
                 await self._store.beat(self.me, turned=True, stopping=True)
             async with anyio.create_task_group() as group:
                 while self._actors:  # One whose acquisition was on its way comes later than the others.

@@ -86,4 +86,8 @@ async def test_a_program_that_goes_to_another_folder_keeps_its_file(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert await store.append(publications(orders, 1)) == [1]
+    sibling = store.sibling()
+    await sibling.open(migrate=False, create=False)
+    assert await sibling.append(publications(orders, 1)) == [2]
+    await sibling.close()
     await store.close()

@@ -138,3 +138,42 @@ async def test_an_error_that_nobody_expects_ends_no_loop_of_a_worker(
     said = [entry.getMessage() for entry in caplog.records if "is started again" in entry.getMessage()]
     assert len(said) == 1
     assert said[0].endswith("failed and is started again: UnknownTopic: a bug, or a topic that was deleted")
+
+
+@in_settings(VIRTUAL, SQLITE)
+async def test_a_handover_that_fails_unexpectedly_is_started_again(
+    bench: Bench, ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    declare(bench, ledger)
+    async with bench.another() as other, bench.at_work() as job:
+        declare(other, ledger)
+        await bench.shared(8)
+        bench.faults.fail("release", error=ValueError("a bug"), times=2)
+        async with other.at_work():
+            await bench.shared(4, 4)
+            await bench.app.publish_many("orders", ((f"key-{k}", n) for n in range(2) for k in range(50)))
+            await ledger.reaches(100)
+        assert await job.finish()
+    assert not ledger.violations
+    assert "the handover failed" in caplog.text
+
+
+@in_settings(VIRTUAL, SQLITE)
+@pytest.mark.parametrize("verb", ["release", "beat"])
+async def test_a_drain_goes_on_after_an_error_that_nobody_expects(bench: Bench, ledger: Ledger, verb: str) -> None:
+    declare(bench, ledger)
+    async with bench.at_work() as job:
+        await bench.shared(8)
+        bench.faults.fail(verb, error=ValueError("a bug"))
+        assert await job.finish()
+    assert await bench.shares() == []
+    assert await bench.store.members() == []
+
+
+def declare(bench: Bench, ledger: Ledger) -> None:
+    orders = bench.app.topic("orders", int)
+
+    @orders.subscribe(group="billing")
+    async def handle(number: int, ctx: Context) -> None:
+        with ledger.record(ctx, number):
+            await anyio.lowlevel.checkpoint()

@@ -84,7 +84,7 @@ class SqliteStore:
         if not self._opened:  # A verb that waited while the store was closed would leave a connection behind.
             raise StoreUnavailable(f"{self._url.path}: the store is not open; nothing was written")
         self._look_at_file()
-        connection = connect(self._url, create=self._create)
+        connection = connect(self._url._replace(path=self._path), create=self._create)
         try:
             connection.execute(f"PRAGMA synchronous = {self._url.synchronous}")
         except BaseException:
@@ -129,7 +129,7 @@ class SqliteStore:
         self._group_ids.clear()
 
     def sibling(self, *, bound_seconds: float | None = None) -> "SqliteStore":
-        url = self._url
+        url = self._url._replace(path=self._path)
         if bound_seconds is not None:
             url = url._replace(busy_seconds=bound_seconds, synchronous="normal")
         sibling = SqliteStore(url, schema=self._schema, clock=self._clock)
@@ -212,7 +212,7 @@ class SqliteStore:
         if self._url.memory or not path:
             return False
         try:
-            return os.path.samefile(path, self._url.path)
+            return os.path.samefile(path, self._path)
         except OSError:  # One of them is gone.
             return False
 
