@@ -16,7 +16,6 @@ import anyio
 
 from streams.errors import NotEntered, PublishUncertain, StoreUnavailable, TopicMismatch
 from streams.stores.protocol import Appender
-from streams.stores.rows import Publication
 from streams.topic import Prepared, Topic
 
 WRITE_RECORDS = 5_000
@@ -113,7 +112,7 @@ class Publisher:
             publications = []
             for waiting in batch:
                 topic_id = await self.topic_id(waiting.topic)
-                publications += [Publication(topic_id, *record) for record in waiting.records]
+                publications += [record.on(topic_id) for record in waiting.records]
             offsets = iter(await self._store.append(publications))
         except Exception as error:
             if len(batch) > 1 and not isinstance(error, StoreUnavailable | PublishUncertain):

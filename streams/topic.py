@@ -3,7 +3,9 @@
 import random
 import re
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar
+
+import msgspec
 
 from partition import Order, partition_of
 from streams.codec import Codec, CodecName
@@ -46,7 +48,7 @@ def check_name(kind: str, name: str) -> str:
     return name
 
 
-class Prepared(NamedTuple):
+class Prepared(msgspec.Struct, frozen=True, gc=False):
     """A record that passed every check and has no topic id yet."""
 
     partition: int
@@ -56,7 +58,7 @@ class Prepared(NamedTuple):
 
     def on(self, topic_id: int) -> Publication:
         """The record as the store takes it."""
-        return Publication(topic_id, *self)
+        return Publication(topic_id, self.partition, self.key, self.payload, self.headers)
 
 
 class Topic(Generic[T]):

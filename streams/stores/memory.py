@@ -300,9 +300,9 @@ def _check(state: _State, publications: Sequence[Publication]) -> None:
 def _append(state: _State, publications: Sequence[Publication]) -> list[int]:
     _check(state, publications)
     now, offsets = state.clock(), []
-    for topic_id, partition, key, payload, headers in publications:
-        log = state.records[topic_id, partition]
-        log.append(Record(_end(log) + 1, key, payload, headers, now))
+    for p in publications:
+        log = state.records[p.topic_id, p.partition]
+        log.append(Record(_end(log) + 1, p.key, p.payload, p.headers, now))
         offsets.append(log[-1].offset)
     return offsets
 

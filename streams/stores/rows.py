@@ -29,8 +29,11 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         return len(self.payload) + RECORD_OVERHEAD
 
 
-class Publication(NamedTuple):
-    """One record to append; it gets its offset in the write."""
+class Publication(msgspec.Struct, frozen=True, gc=False):
+    """One record to append; it gets its offset in the write.
+
+    Not a tuple: the garbage collector would go through the thousands that a batch holds, at the cost of encoding them.
+    """
 
     topic_id: int
     partition: int

@@ -9,7 +9,7 @@ transactions last.
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import anyio
@@ -34,7 +34,7 @@ class Transaction:
         """Execute the statement of this name."""
         return self.cursor.execute(self._statements[name], args)
 
-    def run_many(self, name: str, rows: Sequence[Sequence[object]]) -> None:
+    def run_many(self, name: str, rows: Iterable[Sequence[object]]) -> None:
         """Execute the statement of this name for each row."""
         self.cursor.executemany(self._statements[name], rows)
 

@@ -36,14 +36,18 @@ def append(tx: Transaction, publications: Sequence[Publication], now: int) -> li
         if row is None:
             raise UnknownTopic(str(topic_id), "the topic was deleted meanwhile; nothing was written")
         last[topic_id, partition] = row[0] - count
-    rows = []
     offsets = []
-    for topic_id, partition, key, payload, headers in publications:
-        place = topic_id, partition
+    for p in publications:
+        place = p.topic_id, p.partition
         last[place] = offset = last[place] + 1
         offsets.append(offset)
-        rows.append((topic_id, partition, offset, key, payload, headers, now))
-    tx.run_many("append", rows)
+    tx.run_many(
+        "append",
+        (
+            (p.topic_id, p.partition, offset, p.key, p.payload, p.headers, now)
+            for p, offset in zip(publications, offsets, strict=True)
+        ),
+    )
     return offsets
 
 
