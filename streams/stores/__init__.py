@@ -32,7 +32,10 @@ def open_store(url: str, *, schema: str = "streams") -> Store:
 
         return SqliteStore(parse(url), schema=schema)
     if scheme in ("postgresql", "postgres"):
-        raise SettingsError("PostgreSQL is not supported by this version yet; use sqlite:///file.db")
+        from streams.stores.postgres.store import PostgresStore
+        from streams.stores.postgres.url import parse as parse_postgres
+
+        return PostgresStore(parse_postgres(url), schema=schema)
     raise SettingsError(
         f"{scheme or url!r} is not a database that streams knows: write sqlite:///file.db, memory:// or postgresql://…"
     )

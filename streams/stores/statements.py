@@ -2,9 +2,12 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
+
+from streams.errors import MigrationNeeded
 
 DEFAULT_SCHEMA = "streams"
 
@@ -43,6 +46,34 @@ def migrations(package: str) -> tuple[Migration, ...]:
     return tuple(found)
 
 
+def missing(package: str, applied: Mapping[int, tuple[str, str, bool]]) -> list[Migration]:
+    """The migrations that a database lacks, lowest first; `applied` are (name, checksum, breaking) by number.
+
+    Raises:
+        MigrationNeeded: it was made by a newer version that this one cannot work with, or by other migrations.
+    """
+    known = {migration.number: migration for migration in migrations(package)}
+    for number, (name, checksum, breaking) in applied.items():
+        if number in known and known[number].checksum != checksum:
+            raise MigrationNeeded(
+                f"migration {number} ({name}) in the database is not the one of this version of ordered-streams; "
+                f"the database was made by an unreleased state: use a fresh one"
+            )
+        if number not in known and breaking:
+            raise MigrationNeeded(
+                f"the database has migration {number} ({name}), which this version of ordered-streams cannot work "
+                f"with; upgrade ordered-streams"
+            )
+    return [migration for number, migration in sorted(known.items()) if number not in applied]
+
+
 def in_schema(sql: str, schema: str) -> str:
-    """SQL written for the default schema, for another: its name is the prefix of every object."""
-    return sql if schema == DEFAULT_SCHEMA else sql.replace(f"{DEFAULT_SCHEMA}_", f"{schema}_")
+    """SQL written for the default schema, for another.
+
+    Its name is the prefix of every object in SQLite, and a schema of its own in PostgreSQL.
+    """
+    if schema == DEFAULT_SCHEMA:
+        return sql
+    sql = sql.replace(f"'{DEFAULT_SCHEMA}'::regnamespace", f"'\"{schema}\"'::regnamespace")
+    sql = re.sub(rf"\b{DEFAULT_SCHEMA}\.", f'"{schema}".', sql)
+    return sql.replace(f"{DEFAULT_SCHEMA}_", f"{schema}_")

@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 
-from streams.errors import MigrationNeeded
+from streams.stores import statements
 from streams.stores.sqlite.connection import Transaction
 from streams.stores.statements import Migration, in_schema, migrations
 
@@ -21,25 +21,8 @@ CREATE TABLE IF NOT EXISTS streams_migrations (
 
 
 def missing(tx: Transaction, schema: str) -> list[Migration]:
-    """The migrations that the file lacks, lowest first.
-
-    Raises:
-        MigrationNeeded: the file was made by a newer version that this one cannot work with, or by other migrations.
-    """
-    known = {migration.number: migration for migration in migrations(PACKAGE)}
-    applied = _applied(tx, schema)
-    for number, (name, checksum, breaking) in applied.items():
-        if number in known and known[number].checksum != checksum:
-            raise MigrationNeeded(
-                f"migration {number} ({name}) in the database is not the one of this version of ordered-streams; "
-                f"the file was made by an unreleased state: use a fresh file"
-            )
-        if number not in known and breaking:
-            raise MigrationNeeded(
-                f"the database has migration {number} ({name}), which this version of ordered-streams cannot work "
-                f"with; upgrade ordered-streams"
-            )
-    return [migration for number, migration in sorted(known.items()) if number not in applied]
+    """The migrations that the file lacks, lowest first; see `statements.missing`."""
+    return statements.missing(PACKAGE, _applied(tx, schema))
 
 
 def apply(tx: Transaction, schema: str, now: int) -> int:

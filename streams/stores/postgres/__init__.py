@@ -1,0 +1,1 @@
+"""PostgreSQL: many machines, one order."""

@@ -1,0 +1,469 @@
+-- What the verbs of the store are made of. Each verb is one call, so that a client that stands still holds nothing;
+-- in READ COMMITTED each statement inside a function sees what was committed before *it* began.
+
+-- Microseconds since the epoch, at this moment; `given` is a clock of the tests.
+CREATE FUNCTION streams.now(given bigint DEFAULT NULL) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT coalesce(given, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+$$;
+
+-- How our own transactions run: nobody waits long for a row, and what is committed is durable.
+CREATE FUNCTION streams.bound() RETURNS void LANGUAGE sql VOLATILE AS $$
+    SELECT
+        set_config('lock_timeout', '250ms', true),
+        set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+            WHEN 'off' THEN 'on' WHEN 'local' THEN 'on' WHEN 'remote_write' THEN 'on'
+            ELSE current_setting('synchronous_commit') END, true)
+$$;
+
+-- The advisory lock of a slot of a topic; of the records without a key of a partition, slot is 4096 + partition.
+CREATE FUNCTION streams.slot_lock(topic_id integer, slot integer) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT 'streams'::regnamespace::oid::bigint << 32 | topic_id::bigint << 13 | slot
+$$;
+
+-- The slot of a key, or of a record without one.
+CREATE FUNCTION streams.slot_of(key text) RETURNS integer LANGUAGE sql IMMUTABLE STRICT AS $$
+    SELECT (get_byte(hash, 2) & 15) << 8 | get_byte(hash, 3) FROM sha256(convert_to(key, 'UTF8')) AS hash
+$$;
+
+-- Wait for slots, all in one order, in a transaction of the caller's. Locks live in the server's own table, so one
+-- transaction may have a thousand.
+CREATE FUNCTION streams.take_slots(topic_ids integer[], slots integer[]) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    counted integer := coalesce(nullif(current_setting('ordered_streams.slots', true), ''), '0')::integer;
+    wanted record;
+BEGIN
+    FOR wanted IN
+        SELECT DISTINCT streams.slot_lock(topic_id, slot) AS lock, slot >= 4096 AS shared
+        FROM unnest(topic_ids, slots) AS u(topic_id, slot) ORDER BY 1
+    LOOP
+        IF wanted.shared THEN
+            PERFORM pg_advisory_xact_lock_shared(wanted.lock);
+        ELSE
+            PERFORM pg_advisory_xact_lock(wanted.lock);
+        END IF;
+        counted := counted + 1;
+        IF counted > 1000 THEN
+            counted := streams.slots_held() + 1;
+            IF counted > 1001 THEN
+                RAISE EXCEPTION 'this transaction publishes under more than 1,000 slots of keys'
+                    USING ERRCODE = 'program_limit_exceeded',
+                    HINT = 'Publish fewer keys in one transaction, or publish outside of one.';
+            END IF;
+        END IF;
+    END LOOP;
+    PERFORM set_config('ordered_streams.slots', counted::text, true);
+END
+$$;
+
+-- How many slots this transaction holds.
+CREATE FUNCTION streams.slots_held() RETURNS integer LANGUAGE sql VOLATILE AS $$
+    SELECT count(*)::integer FROM pg_locks
+    WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND granted AND objsubid = 1
+        AND classid = 'streams'::regnamespace::oid
+$$;
+
+-- Try for slots; those that another transaction holds.
+CREATE FUNCTION streams.try_slots(topic_ids integer[], slots integer[]) RETURNS bigint[] LANGUAGE sql VOLATILE AS $$
+    SELECT coalesce(array_agg(lock), '{}') FROM (
+        SELECT DISTINCT streams.slot_lock(topic_id, slot) AS lock, slot >= 4096 AS shared
+        FROM unnest(topic_ids, slots) AS u(topic_id, slot)
+    ) AS wanted
+    WHERE NOT CASE WHEN shared THEN pg_try_advisory_xact_lock_shared(lock) ELSE pg_try_advisory_xact_lock(lock) END
+$$;
+
+-- Write records whose slots this transaction holds, all but those under the slots it has `missed`; their offsets in the
+-- order given, NULL where it was missed.
+CREATE FUNCTION streams.write(
+    topic_ids integer[], partitions integer[], slots integer[], keys text[], payloads bytea[], headers bytea[],
+    missed bigint[], ring boolean, now bigint
+) RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    moment bigint := streams.now(now);
+    everything boolean := cardinality(missed) = 0;
+    offsets bigint[];
+    unknown integer;
+BEGIN
+    SELECT u.topic_id INTO unknown
+    FROM (SELECT DISTINCT * FROM unnest(topic_ids, partitions) AS u(topic_id, partition)) AS u
+    WHERE NOT EXISTS (SELECT FROM streams.partitions p WHERE p.topic_id = u.topic_id AND p.partition = u.partition);
+    IF FOUND THEN
+        RAISE EXCEPTION 'there is no topic % with such a partition', unknown USING ERRCODE = 'no_data_found';
+    END IF;
+    WITH numbered AS MATERIALIZED (
+        SELECT u.*, CASE WHEN everything OR streams.slot_lock(u.topic_id, u.slot) <> ALL (missed) THEN nextval((
+            SELECT p.sequence FROM streams.partitions p WHERE p.topic_id = u.topic_id AND p.partition = u.partition
+        )) END AS "offset"
+        FROM unnest(topic_ids, partitions, slots, keys, payloads, headers)
+            AS u(topic_id, partition, slot, key, payload, headers)
+    ), written AS (
+        INSERT INTO streams.records (topic_id, partition, "offset", key, payload, headers, published_at)
+        SELECT n.topic_id, n.partition, n."offset", n.key, n.payload, n.headers, moment
+        FROM numbered n WHERE n."offset" IS NOT NULL
+    )
+    SELECT array_agg(n."offset") INTO offsets FROM numbered n;
+    IF ring THEN
+        PERFORM streams.ring(topic_ids, partitions, now);
+    END IF;
+    RETURN offsets;
+END
+$$;
+
+-- Wake the members that sleep on these partitions, after the commit. A transaction with a snapshot of its own may not
+-- see who has lain down since, and rings in any case.
+CREATE FUNCTION streams.ring(topic_ids integer[], partitions integer[], now bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' OR EXISTS (
+        SELECT FROM streams.sleepers s JOIN streams.members m USING (member)
+        WHERE s.topic_id = ANY (topic_ids) AND NOT m.dead AND m.alive_until > streams.now(now)
+            AND EXISTS (
+                SELECT FROM unnest(topic_ids, partitions) AS u(topic_id, partition)
+                WHERE u.topic_id = s.topic_id AND s.awaited @> u.partition
+            )
+    ) THEN
+        PERFORM pg_notify(streams.channel(), t::text) FROM (SELECT DISTINCT unnest(topic_ids)) AS d(t);
+    END IF;
+END
+$$;
+
+-- Where rings are heard. The name is made of a number, since channels are cut at 63 bytes.
+CREATE FUNCTION streams.channel() RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT 'streams_' || 'streams'::regnamespace::oid
+$$;
+
+-- Publish in a transaction of its own: what is under slots that others hold is left out, and NULL.
+CREATE FUNCTION streams.append(
+    topic_ids integer[], partitions integer[], slots integer[], keys text[], payloads bytea[], headers bytea[],
+    now bigint DEFAULT NULL
+) RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM streams.bound();
+    RETURN streams.write(topic_ids, partitions, slots, keys, payloads, headers,
+        streams.try_slots(topic_ids, slots), true, now);
+END
+$$;
+
+-- Publish in the caller's transaction, which waits for slots.
+CREATE FUNCTION streams.append_within(
+    topic_ids integer[], partitions integer[], slots integer[], keys text[], payloads bytea[], headers bytea[],
+    ring boolean, now bigint DEFAULT NULL
+) RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM streams.take_slots(topic_ids, slots);
+    RETURN streams.write(topic_ids, partitions, slots, keys, payloads, headers, '{}', ring, now);
+END
+$$;
+
+-- A topic, its partitions and their sequences; one made meanwhile by another stays as it is.
+CREATE FUNCTION streams.ensure_topic(name text, partitions integer, codec text, now bigint DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    made integer;
+    sequence text;
+BEGIN
+    INSERT INTO streams.topics AS t (name, partitions, codec, created_at)
+    VALUES (ensure_topic.name, ensure_topic.partitions, ensure_topic.codec, streams.now(ensure_topic.now))
+    ON CONFLICT ON CONSTRAINT topics_name_key DO NOTHING RETURNING t.topic_id INTO made;
+    IF made IS NULL THEN
+        RETURN;
+    END IF;
+    FOR partition IN 0 .. ensure_topic.partitions - 1 LOOP
+        sequence := format('%I.%I', 'streams'::regnamespace, format('offsets_%s_%s', made, partition));
+        EXECUTE format('CREATE SEQUENCE %s CACHE 1', sequence);
+        INSERT INTO streams.partitions (topic_id, partition, sequence) VALUES (made, partition, sequence::regclass);
+    END LOOP;
+END
+$$;
+
+-- Who may hold what has changed: the last thing that a transaction does, since all that do so meet in this row.
+CREATE FUNCTION streams.changed() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    UPDATE streams.coordination SET generation = generation + 1;
+    PERFORM pg_notify(streams.channel(), '');
+END
+$$;
+
+-- A group of a topic with free leases and all positions at once; false: there is no such topic.
+CREATE FUNCTION streams.ensure_group(group_name text, topic text, start text, now bigint DEFAULT NULL)
+RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    topic_key integer := (SELECT t.topic_id FROM streams.topics t WHERE t.name = ensure_group.topic);
+    made integer;
+BEGIN
+    PERFORM streams.bound();
+    IF topic_key IS NULL THEN
+        RETURN false;
+    END IF;
+    INSERT INTO streams.groups AS g (name, topic_id, start, created_at)
+    VALUES (group_name, topic_key, ensure_group.start, streams.now(ensure_group.now))
+    ON CONFLICT ON CONSTRAINT groups_name_topic_id_key DO NOTHING RETURNING g.group_id INTO made;
+    IF made IS NOT NULL THEN
+        INSERT INTO streams.leases (group_id, partition)
+        SELECT made, p.partition FROM streams.partitions p WHERE p.topic_id = topic_key;
+        INSERT INTO streams.settlements (group_id, partition, epoch, number, position, settled, whole)
+        SELECT made, p.partition, 0, 0,
+            CASE ensure_group.start WHEN 'latest' THEN coalesce(pg_sequence_last_value(p.sequence), 0) ELSE 0 END,
+            '{}', true
+        FROM streams.partitions p WHERE p.topic_id = topic_key;
+        PERFORM streams.changed();
+    END IF;
+    RETURN true;
+END
+$$;
+
+-- A new member, alive from now; the one that it replaces is dead. Rows of the dead that no lease names go.
+CREATE FUNCTION streams.register(
+    member text, host text, pid integer, serves text, lease_micros bigint, turned boolean, stopping boolean,
+    replaces text, now bigint DEFAULT NULL
+) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM streams.bound();
+    INSERT INTO streams.incarnation (token) VALUES (gen_random_uuid()) ON CONFLICT DO NOTHING;
+    UPDATE streams.members m SET dead = true WHERE m.member = replaces;
+    INSERT INTO streams.members
+        (member, host, pid, serves, lease_micros, alive_until, turned, stopping, incarnation)
+    VALUES (register.member, register.host, register.pid, register.serves, register.lease_micros,
+        streams.now(register.now) + register.lease_micros, register.turned, register.stopping,
+        (SELECT token FROM streams.incarnation));
+    DELETE FROM streams.members m
+    WHERE m.dead AND NOT EXISTS (SELECT FROM streams.leases l WHERE l.member = m.member);
+    PERFORM streams.changed();
+END
+$$;
+
+-- Prolong a life that has not ended, by the clock at the moment at which the row is ours; false is final.
+CREATE FUNCTION streams.beat(me text, turned boolean, stopping boolean, now bigint DEFAULT NULL)
+RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    row streams.members%ROWTYPE;
+BEGIN
+    PERFORM set_config('lock_timeout', '250ms', true);
+    PERFORM set_config('synchronous_commit', 'off', true); -- A beat that a crash loses is a beat of a dead member.
+    SELECT * INTO row FROM streams.members m WHERE m.member = me FOR NO KEY UPDATE;
+    IF NOT FOUND OR row.dead THEN
+        RETURN false;
+    END IF;
+    IF row.alive_until <= streams.now(beat.now)
+        OR row.incarnation IS DISTINCT FROM (SELECT token FROM streams.incarnation)
+    THEN
+        UPDATE streams.members m SET dead = true WHERE m.member = me;
+        PERFORM streams.changed();
+        RETURN false;
+    END IF;
+    UPDATE streams.members m
+    SET alive_until = streams.now(beat.now) + m.lease_micros, turned = beat.turned, stopping = beat.stopping
+    WHERE m.member = me;
+    IF (row.turned, row.stopping) <> (beat.turned, beat.stopping) THEN
+        PERFORM streams.changed();
+    END IF;
+    RETURN true;
+END
+$$;
+
+-- Release what the member still holds, and remove its row.
+CREATE FUNCTION streams.leave(me text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM streams.bound();
+    PERFORM FROM streams.leases l WHERE l.member = me ORDER BY l.group_id, l.partition FOR NO KEY UPDATE;
+    UPDATE streams.leases l SET member = NULL WHERE l.member = me;
+    DELETE FROM streams.members m WHERE m.member = me;
+    DELETE FROM streams.sleepers s WHERE s.member = me;
+    PERFORM streams.changed();
+END
+$$;
+
+-- Declare the dead, then take what is free. What the last owner settled is read by a later statement than the one that
+-- raised the epoch: one with the same snapshot would not see what was committed while it waited for the row.
+CREATE FUNCTION streams.acquire(
+    me text, group_ids integer[], wanted integer[], suspects text[], seen bigint[], now bigint DEFAULT NULL
+) RETURNS TABLE (group_id integer, partition integer, epoch bigint) LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    buried boolean;
+    free streams.leases[];
+    taken boolean := false;
+BEGIN
+    PERFORM streams.bound();
+    UPDATE streams.members m SET dead = true
+    FROM unnest(suspects, seen) AS s(member, alive_until)
+    WHERE m.member = s.member AND NOT m.dead AND m.alive_until = s.alive_until
+        AND (m.alive_until <= streams.now(acquire.now) OR m.alive_until > streams.now(acquire.now) + m.lease_micros);
+    buried := FOUND;
+    -- Not to be ended while it takes leases: whoever declares it dead waits for this row, or has been here first.
+    PERFORM FROM streams.members m
+    WHERE m.member = me AND NOT m.dead AND m.alive_until > streams.now(acquire.now)
+        AND m.incarnation = (SELECT token FROM streams.incarnation)
+    FOR SHARE;
+    IF FOUND THEN
+        BEGIN
+            free := array(
+                SELECT l FROM streams.leases l JOIN unnest(group_ids, wanted) AS w(group_id, partition)
+                    ON l.group_id = w.group_id AND l.partition = w.partition
+                ORDER BY l.group_id, l.partition FOR NO KEY UPDATE OF l
+            );
+        EXCEPTION WHEN lock_not_available THEN -- Somebody has a row in hand for long: the others do not wait for it.
+            free := array(
+                SELECT l FROM streams.leases l JOIN unnest(group_ids, wanted) AS w(group_id, partition)
+                    ON l.group_id = w.group_id AND l.partition = w.partition
+                ORDER BY l.group_id, l.partition FOR NO KEY UPDATE OF l SKIP LOCKED
+            );
+        END;
+        FOR acquire.group_id, acquire.partition, acquire.epoch IN
+            UPDATE streams.leases l SET member = me, epoch = l.epoch + 1
+            FROM unnest(free) AS w
+            WHERE l.group_id = w.group_id AND l.partition = w.partition AND (
+                l.member IS NULL
+                OR NOT EXISTS (SELECT FROM streams.members m WHERE m.member = l.member AND NOT m.dead)
+            )
+            RETURNING l.group_id, l.partition, l.epoch
+        LOOP
+            taken := true;
+            RETURN NEXT;
+        END LOOP;
+    END IF;
+    IF buried OR taken THEN
+        PERFORM streams.changed();
+    END IF;
+END
+$$;
+
+-- Give leases back that are still held under their member and epoch.
+CREATE FUNCTION streams.release(group_ids integer[], partitions integer[], members text[], epochs bigint[])
+RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM streams.bound();
+    PERFORM FROM streams.leases l JOIN unnest(group_ids, partitions) AS r(group_id, partition)
+        ON l.group_id = r.group_id AND l.partition = r.partition
+    ORDER BY l.group_id, l.partition FOR NO KEY UPDATE OF l;
+    UPDATE streams.leases l SET member = NULL
+    FROM unnest(group_ids, partitions, members, epochs) AS r(group_id, partition, member, epoch)
+    WHERE l.group_id = r.group_id AND l.partition = r.partition AND l.member = r.member AND l.epoch = r.epoch;
+    PERFORM streams.changed();
+END
+$$;
+
+-- Apply settlements, each once: it is numbered, and what is in already is left. One that is not fenced is refused; one
+-- whose lease passes on while this runs ends the whole call, to be made again without it. A record whose output finds
+-- its slot taken stays unsettled: it is `withheld`. The fence is last, so that a takeover waits for nothing but the
+-- commit.
+CREATE FUNCTION streams.settle(
+    group_ids integer[], partitions integer[], members text[], epochs bigint[], numbers bigint[],
+    positions bigint[], settled text[], wholes boolean[], whole_every integer,
+    causes integer[], sources bigint[],
+    topic_ids integer[], targets integer[], slots integer[], keys text[], payloads bytea[], headers bytea[],
+    dead jsonb, parked jsonb, unparked jsonb, now bigint DEFAULT NULL
+) RETURNS TABLE (settlement integer, withheld bigint[]) LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    moment bigint := streams.now(now);
+    token uuid;
+    missed bigint[] := '{}';
+    fenced integer[];
+    fresh integer[];
+    free integer[];
+    held integer;
+BEGIN
+    PERFORM streams.bound();
+    IF cardinality(causes) > 0 THEN
+        missed := streams.try_slots(topic_ids, slots);
+    END IF;
+    token := (SELECT i.token FROM streams.incarnation i);
+    fenced := array(
+        SELECT g.i FROM unnest(group_ids, partitions, members, epochs)
+            WITH ORDINALITY AS g(group_id, partition, member, epoch, i)
+        JOIN streams.leases l ON l.group_id = g.group_id AND l.partition = g.partition
+        JOIN streams.members m ON m.member = l.member
+        WHERE l.member = g.member AND l.epoch = g.epoch AND m.incarnation = token
+    );
+    WITH given AS (
+        SELECT g.*, coalesce((
+            SELECT range_agg(int8range(s, s, '[]')) FROM unnest(causes, sources, topic_ids, slots) AS c(i, s, t, slot)
+            WHERE cardinality(missed) > 0 AND c.i = g.i AND streams.slot_lock(c.t, c.slot) = ANY (missed)
+        ), '{}') AS withheld
+        FROM unnest(group_ids, partitions, epochs, numbers, positions, settled, wholes)
+            WITH ORDINALITY AS g(group_id, partition, epoch, number, position, settled, whole, i)
+        WHERE g.i = ANY (fenced)
+    ), written AS (
+        INSERT INTO streams.settlements AS s (group_id, partition, epoch, number, position, settled, whole)
+        SELECT g.group_id, g.partition, g.epoch, g.number,
+            least(g.position, lower(g.withheld) - 1),
+            g.settled::int8multirange
+                + CASE WHEN lower(g.withheld) <= g.position
+                    THEN int8multirange(int8range(lower(g.withheld), g.position, '[]')) ELSE '{}' END
+                - g.withheld,
+            g.whole
+        FROM given g
+        WHERE NOT EXISTS (
+            SELECT FROM streams.settlements o
+            WHERE o.group_id = g.group_id AND o.partition = g.partition AND (o.epoch, o.number) >= (g.epoch, g.number)
+        )
+        ON CONFLICT DO NOTHING
+        RETURNING s.group_id, s.partition, s.epoch, s.number
+    )
+    SELECT array_agg(g.i) INTO fresh FROM given g JOIN written USING (group_id, partition, epoch, number);
+    IF fresh IS NOT NULL THEN
+        IF true = ANY (wholes) THEN
+            DELETE FROM streams.settlements s
+            USING unnest(group_ids, partitions, epochs, numbers, wholes)
+                WITH ORDINALITY AS g(group_id, partition, epoch, number, whole, i)
+            WHERE g.whole AND g.i = ANY (fresh) AND s.group_id = g.group_id AND s.partition = g.partition
+                AND s.epoch = g.epoch AND s.number >= g.number - whole_every AND s.number < g.number;
+            IF 1 = ANY (numbers) THEN
+                DELETE FROM streams.settlements s
+                USING unnest(group_ids, partitions, epochs, numbers, wholes)
+                    WITH ORDINALITY AS g(group_id, partition, epoch, number, whole, i)
+                WHERE g.number = 1 AND g.whole AND g.i = ANY (fresh)
+                    AND s.group_id = g.group_id AND s.partition = g.partition AND s.epoch < g.epoch;
+            END IF;
+        END IF;
+        IF cardinality(causes) > 0 THEN
+            PERFORM streams.write(
+                array_agg(p.topic_id), array_agg(p.target), array_agg(p.slot),
+                array_agg(p.key), array_agg(p.payload), array_agg(p.headers), '{}', true, now
+            )
+            FROM unnest(causes, sources, topic_ids, targets, slots, keys, payloads, headers)
+                AS p(i, source, topic_id, target, slot, key, payload, headers)
+            WHERE p.i = ANY (fresh) AND (cardinality(missed) = 0 OR NOT EXISTS (
+                SELECT FROM unnest(causes, sources, topic_ids, slots) AS c(i, source, topic_id, slot)
+                WHERE c.i = p.i AND c.source = p.source AND streams.slot_lock(c.topic_id, c.slot) = ANY (missed)
+            ))
+            HAVING count(*) > 0;
+        END IF;
+        INSERT INTO streams.dead AS d (group_id, partition, "offset", key, payload, headers, published_at, attempts,
+            cause, error, traceback, died_at)
+        SELECT group_ids[r.i], partitions[r.i], r."offset", r.key, decode(r.payload, 'base64'),
+            decode(r.headers, 'base64'), r.published_at, r.attempts, r.cause, r.error, r.traceback, moment
+        FROM jsonb_to_recordset(dead) AS r(i integer, "offset" bigint, key text, payload text, headers text,
+            published_at bigint, attempts integer, cause text, error text, traceback text)
+        WHERE r.i = ANY (fresh)
+        ON CONFLICT (group_id, partition, "offset") DO UPDATE SET
+            (dead_id, key, payload, headers, published_at, attempts, cause, error, traceback, died_at)
+            = (DEFAULT, excluded.key, excluded.payload, excluded.headers, excluded.published_at, excluded.attempts,
+            excluded.cause, excluded.error, excluded.traceback, excluded.died_at);
+        DELETE FROM streams.parked k
+        USING jsonb_to_recordset(unparked) AS r(i integer, "offset" bigint)
+        WHERE r.i = ANY (fresh) AND k.group_id = group_ids[r.i] AND k.partition = partitions[r.i]
+            AND k."offset" = r."offset";
+        INSERT INTO streams.parked AS k (group_id, partition, "offset", key, attempts, due_at, since, error)
+        SELECT group_ids[r.i], partitions[r.i], r."offset", r.key, r.attempts, r.due_at, r.since, r.error
+        FROM jsonb_to_recordset(parked) AS r(i integer, "offset" bigint, key text, attempts integer, due_at bigint,
+            since bigint, error text)
+        WHERE r.i = ANY (fresh)
+        ON CONFLICT (group_id, partition, "offset") DO UPDATE SET
+            (key, attempts, due_at, since, error)
+            = (excluded.key, excluded.attempts, excluded.due_at, excluded.since, excluded.error);
+    END IF;
+    SELECT count(*) INTO held FROM (
+        SELECT FROM streams.leases l
+        JOIN unnest(group_ids, partitions, members, epochs) WITH ORDINALITY AS g(group_id, partition, member, epoch, i)
+            ON l.group_id = g.group_id AND l.partition = g.partition AND l.member = g.member AND l.epoch = g.epoch
+        WHERE g.i = ANY (fenced)
+        ORDER BY l.group_id, l.partition FOR SHARE OF l
+    ) AS fence;
+    IF held <> cardinality(fenced) THEN
+        RAISE EXCEPTION 'a lease has passed on' USING ERRCODE = 'ST001';
+    END IF;
+    RETURN QUERY SELECT f.i, array(
+        SELECT DISTINCT c.source FROM unnest(causes, sources, topic_ids, slots) AS c(i, source, topic_id, slot)
+        WHERE cardinality(missed) > 0 AND c.i = f.i AND streams.slot_lock(c.topic_id, c.slot) = ANY (missed)
+    ) FROM unnest(fenced) AS f(i);
+END
+$$;

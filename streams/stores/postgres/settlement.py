@@ -1,0 +1,115 @@
+"""What groups have done, in PostgreSQL."""
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from partition import Range, union
+from partition.window import WHOLE_EVERY
+from streams.stores.postgres.log import columns
+from streams.stores.postgres.session import Session
+from streams.stores.rows import DeadLetter, GroupStatus, PartitionStatus, Settlement, lag
+
+NEWEST_ROWS = WHOLE_EVERY + 1
+"""So many of the newest rows of a partition hold a whole one among them."""
+
+
+def arguments(settlements: Sequence[Settlement], group_ids: Sequence[int]) -> tuple[Any, ...]:
+    """What the function `settle` takes, without the clock."""
+    leases = [one.lease for one in settlements]
+    progresses = [one.progress for one in settlements]
+    causes = [(i, 0) for i, one in enumerate(settlements, 1) for _ in one.publish]
+    dead = [_letter(i, letter) for i, one in enumerate(settlements, 1) for letter in one.dead]
+    parked = [
+        {"i": i, **msgspec.structs.asdict(row), "error": _text(row.error)}
+        for i, one in enumerate(settlements, 1)
+        for row in one.park
+    ]
+    unparked = [{"i": i, "offset": offset} for i, one in enumerate(settlements, 1) for offset in one.unpark]
+    return (
+        group_ids,
+        [lease.partition for lease in leases],
+        [lease.member for lease in leases],
+        [lease.epoch for lease in leases],
+        [progress.number for progress in progresses],
+        [progress.position for progress in progresses],
+        [_multirange(progress.settled) for progress in progresses],
+        [progress.whole for progress in progresses],
+        WHOLE_EVERY,
+        [i for i, _ in causes],
+        [source for _, source in causes],
+        *columns([publication for one in settlements for publication in one.publish]),
+        _json(dead),
+        _json(parked),
+        _json(unparked),
+    )
+
+
+def progress(rows: Iterable[tuple[int, str, bool]]) -> tuple[int, tuple[Range, ...]]:
+    """The position and what is settled above it, from (position, settled, whole), oldest first."""
+    position = 0
+    settled: list[Range] = []
+    for reached, ranges, whole in rows:
+        position = reached
+        if whole:
+            settled.clear()
+        settled += _ranges(ranges)
+    return position, union(settled, position)
+
+
+async def groups(session: Session, now: int | None) -> list[GroupStatus]:
+    """All groups with all their partitions."""
+    found: dict[tuple[str, str], list[PartitionStatus]] = {}
+    for group, topic, partition, epoch, end, owner, newest, parked in await session.read("groups", NEWEST_ROWS, now):
+        rows = [row.split(" ", 2) for row in reversed(newest)]
+        position, settled = progress((int(at), ranges, whole == "1") for at, whole, ranges in rows)
+        behind = lag(position, end, settled, parked)
+        status = PartitionStatus(partition, owner, epoch, position, end, behind, len(parked))
+        found.setdefault((group, topic), []).append(status)
+    return [
+        GroupStatus(group, topic, sum(p.lag for p in statuses), sum(p.parked for p in statuses), tuple(statuses))
+        for (group, topic), statuses in found.items()
+    ]
+
+
+async def dead(session: Session) -> list[DeadLetter]:
+    """All dead letters, oldest first."""
+    return [DeadLetter(*row) for row in await session.read("dead")]
+
+
+def _letter(number: int, letter: DeadLetter) -> Mapping[str, object]:
+    return {
+        "i": number,
+        "offset": letter.offset,
+        "key": letter.key,
+        "payload": base64.b64encode(letter.payload).decode(),
+        "headers": None if letter.headers is None else base64.b64encode(letter.headers).decode(),
+        "published_at": letter.published_at,
+        "attempts": letter.attempts,
+        "cause": letter.cause,
+        "error": _text(letter.error),
+        "traceback": _text(letter.traceback),
+    }
+
+
+def _text(text: str) -> str:
+    """What a text column takes: it has no place for NUL."""
+    return text.replace("\0", "\\0")
+
+
+def _json(rows: list[Any]) -> str:
+    return msgspec.json.encode(rows).decode()
+
+
+def _multirange(ranges: Sequence[Range]) -> str:
+    return "{" + ",".join(f"[{low},{high}]" for low, high in ranges) + "}"
+
+
+def _ranges(text: str) -> list[Range]:
+    """Ranges as PostgreSQL writes them: `{[1,4),[6,7)}`."""
+    if text == "{}":
+        return []
+    pairs = (pair.split(",") for pair in text[2:-2].split("),["))
+    return [Range(int(low), int(high) - 1) for low, high in pairs]

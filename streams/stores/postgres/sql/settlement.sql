@@ -1,0 +1,40 @@
+-- name: settle
+-- Apply settlements; of those that were not refused, the number, from 1, and the offsets that stay unsettled.
+SELECT settlement, withheld FROM streams.settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
+    $17, $18, $19, $20, $21)
+
+-- name: progress
+-- Where groups are in partitions: the last position, and the ranges since the last whole settlement.
+SELECT w.group_id, w.partition, s.position, s.settled::text, s.whole
+FROM unnest($1::integer[], $2::integer[]) AS w(group_id, partition)
+CROSS JOIN LATERAL (
+    SELECT position, settled, whole, epoch, number FROM streams.settlements s
+    WHERE s.group_id = w.group_id AND s.partition = w.partition ORDER BY epoch DESC, number DESC LIMIT $3
+) AS s
+ORDER BY w.group_id, w.partition, s.epoch, s.number
+
+-- name: groups
+-- All groups with the lease, the end, the progress and the parked records of each partition, in one snapshot.
+SELECT g.name, t.name, l.partition, l.epoch, coalesce((
+        SELECT max("offset") FROM streams.records r WHERE r.topic_id = t.topic_id AND r.partition = l.partition
+    ), 0), (
+        SELECT m.member FROM streams.members m
+        WHERE m.member = l.member AND NOT m.dead AND m.alive_until > streams.now($2)
+    ), array(
+        SELECT s.position || ' ' || CASE WHEN s.whole THEN 1 ELSE 0 END || ' ' || s.settled
+        FROM streams.settlements s WHERE s.group_id = l.group_id AND s.partition = l.partition
+        ORDER BY s.epoch DESC, s.number DESC LIMIT $1
+    ), array(
+        SELECT k."offset" FROM streams.parked k WHERE k.group_id = l.group_id AND k.partition = l.partition
+    )
+FROM streams.groups g
+JOIN streams.topics t USING (topic_id)
+JOIN streams.leases l USING (group_id)
+ORDER BY g.name, t.name, l.partition
+
+-- name: dead
+-- All dead letters, oldest first.
+SELECT g.name, t.name, d.partition, d."offset", d.key, d.payload, d.headers, d.published_at, d.attempts, d.cause,
+    d.error, d.traceback, d.died_at
+FROM streams.dead d JOIN streams.groups g USING (group_id) JOIN streams.topics t USING (topic_id)
+ORDER BY d.dead_id

@@ -1,0 +1,240 @@
+"""The PostgreSQL store: many processes on many machines.
+
+Each verb is one statement, most of them a call of a function in our schema, and so one transaction and one trip. Verbs
+of a kind share a connection and keep their order; the heart's store has one of its own, on its own event loop.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+import asyncpg
+
+from partition import Beat, Lease
+from streams.errors import InvalidConnection, MigrationNeeded, StoreBusy, StoreUnavailable
+from streams.stores.postgres import coordination, log, settlement
+from streams.stores.postgres import schema as schemas
+from streams.stores.postgres.reading import Reader
+from streams.stores.postgres.session import LeasePassedOn, Session
+from streams.stores.postgres.url import PostgresUrl
+from streams.stores.rows import (
+    Cursor,
+    DeadLetter,
+    Fetched,
+    GroupStatus,
+    Held,
+    MemberRow,
+    Publication,
+    Settlement,
+    TopicRow,
+    TopicStatus,
+    View,
+)
+from streams.stores.statements import statements
+
+COMMAND_SECONDS = 10.0
+DEFINING_SECONDS = 60.0
+"""Making a topic of thousands of partitions, or a schema, takes its time."""
+SETTLE_TRIES = 10
+
+
+def no_clock() -> None:
+    """The database's own clock is what counts."""
+
+
+class PostgresStore:
+    """A store on one PostgreSQL database. See `Store` for what each verb promises."""
+
+    def __init__(
+        self,
+        url: PostgresUrl,
+        *,
+        schema: str = "streams",
+        clock: Callable[[], int | None] = no_clock,
+        bound_seconds: float = COMMAND_SECONDS,
+    ) -> None:
+        self._url = url
+        self._schema = schema
+        self._clock = clock
+        self._bound_seconds = bound_seconds
+        self.poll_seconds = 1.0 if url.listen else 0.25
+        self._statements = statements(schemas.PACKAGE, schema)
+        self._publishing = self._session(bound_seconds)
+        self._reading = self._session(bound_seconds)
+        self._settling = self._session(bound_seconds)
+        self._coordinating = self._session(bound_seconds)
+        self._defining = self._session(max(bound_seconds, DEFINING_SECONDS))
+        self._reader = Reader(self._reading)
+        self._group_ids: coordination.GroupIds = {}
+        self._opened = False
+
+    def _session(self, bound_seconds: float) -> Session:
+        return Session(self._url, self._statements, bound_seconds=bound_seconds)
+
+    async def open(self, *, migrate: bool, create: bool) -> None:
+        try:
+            steps = await self._coordinating.use(lambda c: schemas.missing(c, self._schema), writes=False)
+            if steps:
+                if not migrate:
+                    names = ", ".join(f"{step.number:04}_{step.name}" for step in steps)
+                    raise MigrationNeeded(f"{self._url.place}: the schema lacks {names}; run `streams migrate`")
+                await self.migrate()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def migrate(self) -> int:
+        """Bring the schema up to date; how many migrations were applied."""
+        return await self._defining.use(lambda c: schemas.apply(c, self._schema), writes=True)
+
+    async def close(self) -> None:
+        with anyio.CancelScope(shield=True):
+            for session in (self._publishing, self._reading, self._settling, self._coordinating, self._defining):
+                await session.close()
+        self._group_ids.clear()
+
+    def sibling(self, *, bound_seconds: float | None = None) -> "PostgresStore":
+        bound = self._bound_seconds if bound_seconds is None else bound_seconds
+        return PostgresStore(self._url, schema=self._schema, clock=self._clock, bound_seconds=bound)
+
+    # Log
+
+    def within(self, connection: object) -> "PostgresAppender":
+        if not isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
+            raise InvalidConnection(
+                f"connection= must be an asyncpg.Connection for a postgresql:// app, not {type(connection).__name__}"
+            )
+        if connection.is_closed():
+            raise InvalidConnection("connection= is closed")
+        if not connection.is_in_transaction():
+            raise InvalidConnection("connection= has no transaction open; begin one, publish, then commit")
+        return PostgresAppender(connection, self)
+
+    async def topic(self, name: str) -> TopicRow | None:
+        return await log.topic(self._publishing, name)
+
+    async def ensure_topic(self, name: str, partitions: int, codec: str) -> TopicRow:
+        if found := await self.topic(name):
+            return found
+        await self._defining.write("ensure_topic", name, partitions, codec, self._clock())
+        found = await self.topic(name)
+        if found is None:
+            raise StoreUnavailable(f"topic {name!r} was deleted while it was made")
+        return found
+
+    async def append(self, publications: Sequence[Publication]) -> list[int]:
+        ((offsets,),) = await self._publishing.write("append", *log.columns(publications), self._clock())
+        return list(offsets or [])
+
+    async def fetch(self, cursors: Sequence[Cursor]) -> list[Fetched]:
+        return await self._reader.fetch(cursors)
+
+    async def rung(self, timeout_seconds: float) -> None:
+        await anyio.sleep(min(timeout_seconds, 0.05))
+
+    async def topics(self) -> list[TopicStatus]:
+        return await log.topics(self._coordinating)
+
+    # Coordination
+
+    async def ensure_group(self, group: str, topic: str, start: str) -> None:
+        await coordination.ensure_group(self._coordinating, group, topic, start, self._clock())
+
+    async def register(self, member: MemberRow, *, replaces: str | None = None) -> None:
+        await coordination.register(self._coordinating, member, replaces, self._clock())
+
+    async def beat(self, member: str, *, turned: bool, stopping: bool) -> bool:
+        ((alive,),) = await self._coordinating.write("beat", member, turned, stopping, self._clock())
+        return bool(alive)
+
+    async def leave(self, member: str) -> None:
+        await self._coordinating.write("leave", member)
+
+    async def generation(self) -> int:
+        ((generation,),) = await self._coordinating.read("generation")
+        return int(generation)
+
+    async def view(self, pairs: Sequence[tuple[str, str]]) -> View:
+        return await coordination.view(self._coordinating, pairs, self._clock())
+
+    async def acquire(
+        self, member: str, wanted: Sequence[tuple[str, str, int]], *, dead: Sequence[Beat] = ()
+    ) -> list[Held]:
+        ids = await self._known(wanted)
+        return await coordination.acquire(self._coordinating, ids, member, wanted, dead, self._clock())
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        ids = await self._known([(lease.group, lease.topic, lease.partition) for lease in leases])
+        await coordination.release(self._coordinating, ids, leases)
+
+    async def members(self) -> list[MemberRow]:
+        rows = await coordination.view(self._coordinating, (), self._clock())
+        return [row for row in rows.members if row.alive_until > rows.now]
+
+    async def _known(self, places: Sequence[tuple[str, str, int]]) -> coordination.GroupIds:
+        """The ids of groups; asked for again when one is not among them."""
+        if any(place[:2] not in self._group_ids for place in places):
+            self._group_ids = await coordination.group_ids(self._coordinating)
+        return self._group_ids
+
+    # Settlement
+
+    async def commit(self, settlements: Sequence[Settlement]) -> list[bool]:
+        ids = await self._known([(s.lease.group, s.lease.topic, s.lease.partition) for s in settlements])
+        known = [
+            (number, one, ids[one.lease.group, one.lease.topic])
+            for number, one in enumerate(settlements)
+            if (one.lease.group, one.lease.topic) in ids
+        ]
+        applied = [False] * len(settlements)
+        if known:
+            arguments = settlement.arguments([one for _, one, _ in known], [group_id for _, _, group_id in known])
+            for number, _ in await self._settle(arguments):
+                applied[known[number - 1][0]] = True
+        return applied
+
+    async def _settle(self, arguments: tuple[object, ...]) -> list[tuple[int, list[int]]]:
+        """Once more when a lease has passed on meanwhile: that one is refused from the start then."""
+        for _ in range(SETTLE_TRIES):
+            try:
+                return await self._settling.write("settle", *arguments, self._clock())
+            except LeasePassedOn:
+                continue
+        raise StoreBusy("leases pass on faster than anything can be settled; nothing was written")
+
+    async def groups(self) -> list[GroupStatus]:
+        return await settlement.groups(self._coordinating, self._clock())
+
+    async def dead(self) -> list[DeadLetter]:
+        return await settlement.dead(self._coordinating)
+
+
+class PostgresAppender:
+    """Publishing in the caller's own transaction; the driver's errors pass unchanged."""
+
+    def __init__(self, connection: asyncpg.Connection, store: PostgresStore) -> None:
+        self._connection = connection
+        self._store = store
+
+    async def topic(self, name: str) -> TopicRow | None:
+        row = await self._connection.fetchrow(self._store._statements["topic"], name)
+        return None if row is None else TopicRow(row[0], name, row[1], row[2])
+
+    async def ensure_topic(self, name: str, partitions: int, codec: str) -> TopicRow:
+        if found := await self.topic(name):
+            return found
+        now = self._store._clock()
+        await self._connection.fetch(self._store._statements["ensure_topic"], name, partitions, codec, now)
+        found = await self.topic(name)
+        assert found is not None
+        return found
+
+    async def append(self, publications: Sequence[Publication]) -> list[int]:
+        arguments = (*log.columns(publications), True, self._store._clock())
+        offsets = await self._connection.fetchval(self._store._statements["append_within"], *arguments)
+        return list(offsets or [])
+
+    @asynccontextmanager
+    async def whole(self) -> AsyncIterator[None]:
+        async with self._connection.transaction():
+            yield
