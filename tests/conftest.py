@@ -1,0 +1,58 @@
+"""PostgreSQL for whoever asks for it, and how many tests a missing system package leaves out.
+
+A server starts with the first test that asks for it, and serves the whole run.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.needs import left_out, needs
+from tests.servers.binaries import servers
+from tests.servers.server import Server
+
+SETTINGS = {
+    "max_connections": 200,
+    "max_prepared_transactions": 10,
+    # What is committed survives the server all the same, since the kernel has it; only not the machine. A database is
+    # then dropped in a twentieth of the time.
+    "fsync": False,
+}
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """The newest PostgreSQL. Who stops or kills it starts it again."""
+    newest = servers().newest
+    if newest is None:
+        needs("postgresql")
+    assert newest is not None
+    with Server(newest, SETTINGS) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def oldest_server() -> Iterator[Server]:
+    """The oldest PostgreSQL that the system has. Who stops or kills it starts it again."""
+    needs("postgresql")
+    oldest = servers().oldest
+    assert oldest is not None
+    with Server(oldest, SETTINGS) as server:
+        yield server
+
+
+@pytest.fixture
+def database(server: Server) -> Iterator[str]:
+    """The URL of an empty database, dropped after the test."""
+    if not server.running:  # A test failed before it could start it again: let the next ones be.
+        server.start()
+    url = server.create_database()
+    yield url
+    if server.running:
+        server.resume()
+        server.drop_database(url)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for package, count in left_out(terminalreporter.getreports("skipped")).items():
+        terminalreporter.write_line(f"{count} left out: they need the system package {package}", yellow=True)
