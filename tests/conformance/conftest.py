@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from streams.stores.memory import MemoryStore
+from streams.stores.postgres.store import PostgresStore
+from streams.stores.postgres.url import parse as parse_postgres
 from streams.stores.protocol import Store
 from streams.stores.rows import Held, TopicRow
 from streams.stores.sqlite.store import SqliteStore
@@ -25,6 +27,7 @@ SETTINGS = [
     ("memory", "trio"),
     ("sqlite_file", "asyncio"),
     ("sqlite_memory", "asyncio"),
+    ("postgres", "asyncio"),
 ]
 
 EXECUTES_SQL = {"sqlite_file", "sqlite_memory"}
@@ -50,6 +53,11 @@ def sqlite_file(clock: Clock, tmp_path: Path) -> Store:
 @pytest.fixture
 def sqlite_memory(clock: Clock) -> Store:
     return SqliteStore(parse("sqlite:///:memory:"), clock=clock)
+
+
+@pytest.fixture
+def postgres(clock: Clock, database: str) -> Store:
+    return PostgresStore(parse_postgres(database), clock=clock)
 
 
 @pytest.fixture(params=SETTINGS, ids="-".join)

@@ -73,7 +73,9 @@ async def acquire(
     now: int | None,
 ) -> list[Held]:
     """Declare the dead, take what is free, then read how far it got: later than the epoch was raised."""
-    known = [(ids[group, topic], partition) for group, topic, partition in wanted if (group, topic) in ids]
+    known = list(
+        dict.fromkeys((ids[group, topic], partition) for group, topic, partition in wanted if (group, topic) in ids)
+    )
     rows = await session.write(
         "acquire",
         member,
@@ -87,15 +89,15 @@ async def acquire(
         return []
     epochs = {(group_id, partition): epoch for group_id, partition, epoch in rows}
     places = [group_id for group_id, _ in epochs], [partition for _, partition in epochs]
-    progresses = await session.read("progress", *places, settlement.NEWEST_ROWS)
+    progresses = await session.read("progress", *places)
     ends = {(group_id, partition): end for group_id, partition, end in await session.read("last_offsets", *places)}
     names = {found: pair for pair, found in ids.items()}
-    held = []
+    held = {}
     for place, newest in groupby(progresses, key=lambda row: (row[0], row[1])):
         position, settled = settlement.progress(row[2:] for row in map(tuple, newest))
         lease = Lease(*names[place[0]], place[1], member, epochs[place])
-        held.append(Held(lease, position, settled, ends[place]))
-    return held
+        held[place] = Held(lease, position, settled, ends[place])
+    return [held[place] for place in known if place in held]
 
 
 async def release(session: Session, ids: GroupIds, leases: Sequence[Lease]) -> None:
@@ -114,4 +116,3 @@ def _member(row: Sequence[Any]) -> MemberRow:
     member, host, pid, serves, *rest = row
     pairs = msgspec.json.decode(serves, type=tuple[tuple[str, str], ...])
     return MemberRow(member, host, pid, pairs, *rest)
-

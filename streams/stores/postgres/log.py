@@ -34,4 +34,3 @@ def columns(publications: Sequence[Publication]) -> tuple[list[Any], ...]:
 def slot(publication: Publication) -> int:
     """The slot whose lock a publication takes: its key's, or the one of its partition's records without a key."""
     return SLOTS + publication.partition if publication.key is None else slot_of(publication.key)
-

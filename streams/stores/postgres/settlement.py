@@ -12,22 +12,23 @@ from streams.stores.postgres.log import columns
 from streams.stores.postgres.session import Session
 from streams.stores.rows import DeadLetter, GroupStatus, PartitionStatus, Settlement, lag
 
-NEWEST_ROWS = WHOLE_EVERY + 1
-"""So many of the newest rows of a partition hold a whole one among them."""
-
 
 def arguments(settlements: Sequence[Settlement], group_ids: Sequence[int]) -> tuple[Any, ...]:
-    """What the function `settle` takes, without the clock."""
+    """What the function `settle` takes, without the clock. No settlement is in it twice."""
     leases = [one.lease for one in settlements]
     progresses = [one.progress for one in settlements]
-    causes = [(i, 0) for i, one in enumerate(settlements, 1) for _ in one.publish]
-    dead = [_letter(i, letter) for i, one in enumerate(settlements, 1) for letter in one.dead]
-    parked = [
-        {"i": i, **msgspec.structs.asdict(row), "error": _text(row.error)}
-        for i, one in enumerate(settlements, 1)
-        for row in one.park
-    ]
-    unparked = [{"i": i, "offset": offset} for i, one in enumerate(settlements, 1) for offset in one.unpark]
+    causes = [(number, 0) for number, one in enumerate(settlements, 1) for _ in one.publish]
+    dead: dict[tuple[int, int, int], Mapping[str, object]] = {}
+    parked: dict[tuple[int, int, int], Mapping[str, object]] = {}
+    unparked = [{"i": number, "offset": offset} for number, one in enumerate(settlements, 1) for offset in one.unpark]
+    for number, (one, group_id) in enumerate(zip(settlements, group_ids, strict=True), 1):
+        for letter in one.dead:  # The last word on a record counts, and its place in the order.
+            place = group_id, one.lease.partition, letter.offset
+            dead.pop(place, None)
+            dead[place] = _letter(number, letter)
+        for row in one.park:
+            place = group_id, one.lease.partition, row.offset
+            parked[place] = {"i": number, **msgspec.structs.asdict(row)}
     return (
         group_ids,
         [lease.partition for lease in leases],
@@ -38,11 +39,11 @@ def arguments(settlements: Sequence[Settlement], group_ids: Sequence[int]) -> tu
         [_multirange(progress.settled) for progress in progresses],
         [progress.whole for progress in progresses],
         WHOLE_EVERY,
-        [i for i, _ in causes],
+        [number for number, _ in causes],
         [source for _, source in causes],
         *columns([publication for one in settlements for publication in one.publish]),
-        _json(dead),
-        _json(parked),
+        _json(list(dead.values())),
+        _json(list(parked.values())),
         _json(unparked),
     )
 
@@ -62,8 +63,8 @@ def progress(rows: Iterable[tuple[int, str, bool]]) -> tuple[int, tuple[Range, .
 async def groups(session: Session, now: int | None) -> list[GroupStatus]:
     """All groups with all their partitions."""
     found: dict[tuple[str, str], list[PartitionStatus]] = {}
-    for group, topic, partition, epoch, end, owner, newest, parked in await session.read("groups", NEWEST_ROWS, now):
-        rows = [row.split(" ", 2) for row in reversed(newest)]
+    for group, topic, partition, epoch, end, owner, newest, parked in await session.read("groups", now):
+        rows = [row.split(" ", 2) for row in newest]
         position, settled = progress((int(at), ranges, whole == "1") for at, whole, ranges in rows)
         behind = lag(position, end, settled, parked)
         status = PartitionStatus(partition, owner, epoch, position, end, behind, len(parked))
@@ -89,14 +90,9 @@ def _letter(number: int, letter: DeadLetter) -> Mapping[str, object]:
         "published_at": letter.published_at,
         "attempts": letter.attempts,
         "cause": letter.cause,
-        "error": _text(letter.error),
-        "traceback": _text(letter.traceback),
+        "error": letter.error,
+        "traceback": letter.traceback,
     }
-
-
-def _text(text: str) -> str:
-    """What a text column takes: it has no place for NUL."""
-    return text.replace("\0", "\\0")
 
 
 def _json(rows: list[Any]) -> str:

@@ -11,7 +11,7 @@ import anyio
 import asyncpg
 
 from partition import Beat, Lease
-from streams.errors import InvalidConnection, MigrationNeeded, StoreBusy, StoreUnavailable
+from streams.errors import InvalidConnection, MigrationNeeded, StoreBusy, StoreUnavailable, StreamsError
 from streams.stores.postgres import coordination, log, settlement
 from streams.stores.postgres import schema as schemas
 from streams.stores.postgres.reading import Reader
@@ -180,18 +180,17 @@ class PostgresStore:
     # Settlement
 
     async def commit(self, settlements: Sequence[Settlement]) -> list[bool]:
+        if any(one.statements for one in settlements):
+            raise StreamsError("this version cannot execute SQL in a settlement on PostgreSQL; nothing was written")
         ids = await self._known([(s.lease.group, s.lease.topic, s.lease.partition) for s in settlements])
-        known = [
-            (number, one, ids[one.lease.group, one.lease.topic])
-            for number, one in enumerate(settlements)
-            if (one.lease.group, one.lease.topic) in ids
-        ]
-        applied = [False] * len(settlements)
-        if known:
-            arguments = settlement.arguments([one for _, one, _ in known], [group_id for _, _, group_id in known])
-            for number, _ in await self._settle(arguments):
-                applied[known[number - 1][0]] = True
-        return applied
+        known = {(s.lease, s.progress.number): s for s in settlements if (s.lease.group, s.lease.topic) in ids}
+        if not known:
+            return [False] * len(settlements)
+        group_ids = [ids[lease.group, lease.topic] for lease, _ in known]
+        rows = await self._settle(settlement.arguments(list(known.values()), group_ids))
+        applied = {number for number, _ in rows}
+        places = {place for number, place in enumerate(known, 1) if number in applied}
+        return [(one.lease, one.progress.number) in places for one in settlements]
 
     async def _settle(self, arguments: tuple[object, ...]) -> list[tuple[int, list[int]]]:
         """Once more when a lease has passed on meanwhile: that one is refused from the start then."""

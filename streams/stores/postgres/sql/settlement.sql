@@ -9,7 +9,11 @@ SELECT w.group_id, w.partition, s.position, s.settled::text, s.whole
 FROM unnest($1::integer[], $2::integer[]) AS w(group_id, partition)
 CROSS JOIN LATERAL (
     SELECT position, settled, whole, epoch, number FROM streams.settlements s
-    WHERE s.group_id = w.group_id AND s.partition = w.partition ORDER BY epoch DESC, number DESC LIMIT $3
+    WHERE s.group_id = w.group_id AND s.partition = w.partition AND (s.epoch, s.number) >= (
+        SELECT o.epoch, o.number FROM streams.settlements o
+        WHERE o.group_id = w.group_id AND o.partition = w.partition AND o.whole
+        ORDER BY o.epoch DESC, o.number DESC LIMIT 1
+    )
 ) AS s
 ORDER BY w.group_id, w.partition, s.epoch, s.number
 
@@ -19,11 +23,16 @@ SELECT g.name, t.name, l.partition, l.epoch, coalesce((
         SELECT max("offset") FROM streams.records r WHERE r.topic_id = t.topic_id AND r.partition = l.partition
     ), 0), (
         SELECT m.member FROM streams.members m
-        WHERE m.member = l.member AND NOT m.dead AND m.alive_until > streams.now($2)
+        WHERE m.member = l.member AND NOT m.dead AND m.alive_until > streams.now($1)
     ), array(
         SELECT s.position || ' ' || CASE WHEN s.whole THEN 1 ELSE 0 END || ' ' || s.settled
-        FROM streams.settlements s WHERE s.group_id = l.group_id AND s.partition = l.partition
-        ORDER BY s.epoch DESC, s.number DESC LIMIT $1
+        FROM streams.settlements s
+        WHERE s.group_id = l.group_id AND s.partition = l.partition AND (s.epoch, s.number) >= (
+            SELECT o.epoch, o.number FROM streams.settlements o
+            WHERE o.group_id = l.group_id AND o.partition = l.partition AND o.whole
+            ORDER BY o.epoch DESC, o.number DESC LIMIT 1
+        )
+        ORDER BY s.epoch, s.number
     ), array(
         SELECT k."offset" FROM streams.parked k WHERE k.group_id = l.group_id AND k.partition = l.partition
     )
