@@ -314,8 +314,8 @@ class Streams:
         transaction or none, and whatever was raised passes as it is.
 
         Raises:
-            PublishFailed: an item, the iterable (its cause is chained) or the database failed: the first `written`
-                items are durable.
+            PublishFailed: an item, the iterable (its cause is chained) or the database failed: `written` items are
+                durable, of each key the first.
             PublishUncertain: the answer to a commit was lost.
         """
         session = self._entered()

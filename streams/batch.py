@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterable, Awaitable, Callable
 from typing import Any
 
-from streams.errors import InvalidPayload
+from streams.errors import InvalidPayload, PublishUncertain, StoreUnavailable
 from streams.topic import Items, Prepared, Topic
 
 BATCH_RECORDS = 1_000
@@ -53,5 +53,9 @@ class Batch:
 
     async def _write(self) -> None:
         records, self._records, self._size = self._records, [], 0
-        await self._append(records)
+        try:
+            await self._append(records)
+        except (StoreUnavailable, PublishUncertain) as error:
+            self.written += error.written
+            raise
         self.written += len(records)

@@ -107,7 +107,7 @@ class InvalidConnection(StreamsError, ValueError):
 
 
 class PublishFailed(StreamsError):
-    """A `publish_many` ended early: its first `written` items are durable. The cause is chained."""
+    """A `publish_many` ended early: `written` items are durable, of each key the first. The cause is chained."""
 
     def __init__(self, message: str, *, written: int) -> None:
         super().__init__(message)
@@ -117,8 +117,8 @@ class PublishFailed(StreamsError):
 class PublishUncertain(StreamsError):
     """The commit was sent and its answer lost: the records may be durable or not.
 
-    Look before publishing again, or let handlers be idempotent. `written` counts the earlier items of a `publish_many`
-    that are durable for sure.
+    Look before publishing again, or let handlers be idempotent. `written` counts the items of a `publish_many` that are
+    durable for sure.
     """
 
     def __init__(self, message: str, *, written: int = 0) -> None:
@@ -127,7 +127,11 @@ class PublishUncertain(StreamsError):
 
 
 class StoreUnavailable(StreamsError):
-    """The database does not answer; nothing was written."""
+    """The database does not answer; nothing was written, but for the `written` records that an earlier write held."""
+
+    def __init__(self, message: str, *, written: int = 0) -> None:
+        super().__init__(message)
+        self.written = written
 
 
 class StoreBusy(StoreUnavailable):

@@ -125,6 +125,9 @@ class MemoryStore:
         with self._write() as state:
             return _append(state, publications)
 
+    async def try_append(self, publications: Sequence[Publication]) -> list[int | None]:
+        return list(await self.append(publications))
+
     async def fetch(self, cursors: Sequence[Cursor]) -> list[Fetched]:
         with self._state.lock:
             return [_read(self._state.records[c.topic_id, c.partition], c) for c in cursors]

@@ -36,9 +36,12 @@ class Appender(Protocol):
         """The topic's row; made as described when there is none. An existing row is returned as it is."""
 
     async def append(self, publications: Sequence[Publication]) -> list[int]:
-        """Write all records; their offsets, in the order given. Offsets of a partition grow in commit order.
+        """Write all records; their offsets, in the order given. Offsets of a key grow in commit order.
+
+        Where another transaction holds the place of a key, it is waited for.
 
         Raises:
+            StoreBusy: for too long; nothing was written.
             PublishUncertain: the commit was sent and its answer lost.
         """
 
@@ -50,7 +53,14 @@ class InTransaction(Appender, Protocol):
         """All that the block appends, or nothing of it when it raises. The transaction goes on."""
 
 
-class Log(Appender, Protocol):
+class Writer(Appender, Protocol):
+    """The part of the log that a publisher writes to."""
+
+    async def try_append(self, publications: Sequence[Publication]) -> list[int | None]:
+        """Like `append`, but wait for nobody: None for each record of a key whose place another transaction holds."""
+
+
+class Log(Writer, Protocol):
     """Topics and their records."""
 
     def within(self, connection: object) -> InTransaction:

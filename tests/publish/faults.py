@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
-from streams.stores.protocol import Appender
+from streams.stores.protocol import Writer
 from streams.stores.rows import Publication, TopicRow
 
 Payloads = list[bytes]
@@ -33,7 +33,7 @@ class Gate:
 class Faulty:
     """Passes everything on. `before` and `after` are asked about each write, and may raise."""
 
-    def __init__(self, store: Appender) -> None:
+    def __init__(self, store: Writer) -> None:
         self.store = store
         self.writes: list[Payloads] = []
         self.gate = Gate()
@@ -49,10 +49,13 @@ class Faulty:
         return await self.store.ensure_topic(name, partitions, codec)
 
     async def append(self, publications: Sequence[Publication]) -> list[int]:
+        return await self.store.append(publications)
+
+    async def try_append(self, publications: Sequence[Publication]) -> list[int | None]:
         payloads = [publication.payload for publication in publications]
         self.writes.append(payloads)
         await self.gate.wait()
         self.before(payloads)
-        offsets = await self.store.append(publications)
+        offsets = await self.store.try_append(publications)
         self.after(payloads)
         return offsets

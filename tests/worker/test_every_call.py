@@ -28,7 +28,7 @@ VERBS = [
     *("ensure_topic", "ensure_group", "register", "open", "beat", "view", "acquire", "generation"),
     *("fetch", "rung", "commit", "groups", "release", "leave"),
 ]
-NOT_THE_WORKERS = {"topic", "append", "close"}
+NOT_THE_WORKERS = {"topic", "append", "try_append", "close"}
 """What publishers call, and the verb that has nothing to fail."""
 
 

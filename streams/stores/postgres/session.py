@@ -27,9 +27,11 @@ T = TypeVar("T")
 
 OLDEST = 140_000
 CLOSE_SECONDS = 2.0
+WAITING_SECONDS = 40.0
+"""A little longer than such a statement is given by `begin_waiting`, to which it answers."""
 
-_BUSY = {"55P03", "40P01", "40001", "53200"}
-"""Lock timeout, deadlock, serialization failure, lock table full: nothing happened, try again."""
+_BUSY = {"55P03", "40P01", "40001"}
+"""Lock timeout, deadlock, serialization failure: nothing happened, try again."""
 _WRONG = {"28000", "28P01"}
 _MISSING = {"3F000", "42P01", "42883", "42703"}
 _FORBIDDEN = {"42501"}
@@ -42,6 +44,10 @@ SELECT current_setting('server_version_num')::integer, current_setting('server_e
 
 class LeasePassedOn(Exception):
     """A lease was taken away while a settlement ran; nothing of it happened."""
+
+
+class LockTableFull(StoreBusy):
+    """The server has no room for the locks that a statement takes; nothing of it happened."""
 
 
 class Session:
@@ -79,6 +85,23 @@ class Session:
         return await self.use(
             lambda connection: connection.fetch(sql, *args, timeout=self._bound_seconds), writes=writes
         )
+
+    async def write_waiting(self, name: str, *args: object) -> list[Any]:
+        """Like `write`, for a statement that waits until others have ended their transactions, at most 30 s."""
+        sql = self._statements[name]
+
+        async def run(connection: asyncpg.Connection) -> list[Any]:
+            await connection.execute(self._statements["begin_waiting"], timeout=self._bound_seconds)
+            try:
+                rows: list[Any] = await connection.fetch(sql, *args, timeout=WAITING_SECONDS)
+            except asyncpg.PostgresError:
+                if not connection.is_closed():
+                    await connection.execute("ROLLBACK", timeout=self._bound_seconds)
+                raise
+            await connection.execute("COMMIT", timeout=self._bound_seconds)
+            return rows
+
+        return await self.use(run, writes=True)
 
     async def use(self, function: Callable[[asyncpg.Connection], Awaitable[T]], *, writes: bool) -> T:
         """What a function makes of the connection; errors as for the other methods."""
@@ -175,6 +198,8 @@ def refusal(error: asyncpg.PostgresError) -> Exception:
         return LeasePassedOn(str(error))
     if state == "P0002":
         return UnknownTopic("", f"{error}; was the topic deleted? Nothing was written")
+    if state == "53200":
+        return LockTableFull(f"PostgreSQL: {error}; nothing was written")
     if state in _BUSY:
         return StoreBusy(f"PostgreSQL: {error}; nothing was written")
     if state in _MISSING:

@@ -15,7 +15,7 @@ from streams.errors import InvalidConnection, MigrationNeeded, StoreBusy, StoreU
 from streams.stores.postgres import coordination, log, settlement
 from streams.stores.postgres import schema as schemas
 from streams.stores.postgres.reading import Reader
-from streams.stores.postgres.session import LeasePassedOn, Session
+from streams.stores.postgres.session import LeasePassedOn, LockTableFull, Session
 from streams.stores.postgres.url import PostgresUrl
 from streams.stores.rows import (
     Cursor,
@@ -35,6 +35,8 @@ from streams.stores.statements import statements
 COMMAND_SECONDS = 10.0
 DEFINING_SECONDS = 60.0
 """Making a topic of thousands of partitions, or a schema, takes its time."""
+WRITE_RECORDS = 1_024
+"""A publish takes a lock for each slot, and the server has room for some thousands in all."""
 SETTLE_TRIES = 10
 
 
@@ -60,10 +62,19 @@ class PostgresStore:
         self.poll_seconds = 1.0 if url.listen else 0.25
         self._statements = statements(schemas.PACKAGE, schema)
         self._publishing = self._session(bound_seconds)
+        self._waiting = self._session(bound_seconds)
         self._reading = self._session(bound_seconds)
         self._settling = self._session(bound_seconds)
         self._coordinating = self._session(bound_seconds)
         self._defining = self._session(max(bound_seconds, DEFINING_SECONDS))
+        self._sessions = [
+            self._publishing,
+            self._waiting,
+            self._reading,
+            self._settling,
+            self._coordinating,
+            self._defining,
+        ]
         self._reader = Reader(self._reading)
         self._group_ids: coordination.GroupIds = {}
         self._opened = False
@@ -89,7 +100,7 @@ class PostgresStore:
 
     async def close(self) -> None:
         with anyio.CancelScope(shield=True):
-            for session in (self._publishing, self._reading, self._settling, self._coordinating, self._defining):
+            for session in self._sessions:
                 await session.close()
         self._group_ids.clear()
 
@@ -123,8 +134,22 @@ class PostgresStore:
         return found
 
     async def append(self, publications: Sequence[Publication]) -> list[int]:
-        ((offsets,),) = await self._publishing.write("append", *log.columns(publications), self._clock())
+        arguments = *log.columns(publications), True, self._clock()
+        ((offsets,),) = await self._waiting.write_waiting("append_within", *arguments)
         return list(offsets or [])
+
+    async def try_append(self, publications: Sequence[Publication]) -> list[int | None]:
+        """As many as the server's lock table has room for."""
+        now, some = publications[:WRITE_RECORDS], len(publications)
+        while True:
+            try:
+                ((offsets,),) = await self._publishing.write("try_append", *log.columns(now), self._clock())
+            except LockTableFull:
+                if len(now) == 1:
+                    raise
+                now = now[: len(now) // 2]
+            else:
+                return [*(offsets or []), *[None] * (some - len(now))]
 
     async def fetch(self, cursors: Sequence[Cursor]) -> list[Fetched]:
         return await self._reader.fetch(cursors)

@@ -227,6 +227,9 @@ class SqliteStore:
     async def append(self, publications: Sequence[Publication]) -> list[int]:
         return await self._writer.write(lambda tx: log.append(tx, publications, self._clock()))
 
+    async def try_append(self, publications: Sequence[Publication]) -> list[int | None]:
+        return list(await self.append(publications))
+
     async def fetch(self, cursors: Sequence[Cursor]) -> list[Fetched]:
         return await self._reader.read(lambda tx: log.fetch(tx, cursors))
 

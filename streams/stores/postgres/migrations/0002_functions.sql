@@ -6,13 +6,15 @@ CREATE FUNCTION streams.now(given bigint DEFAULT NULL) RETURNS bigint LANGUAGE s
     SELECT coalesce(given, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 $$;
 
+-- What our own transactions commit is durable; whoever asks for more than that keeps it.
+CREATE FUNCTION streams.durable() RETURNS void LANGUAGE sql VOLATILE AS $$
+    SELECT set_config('synchronous_commit', 'on', true)
+    WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')
+$$;
+
 -- How our own transactions run: nobody waits long for a row, and what is committed is durable.
 CREATE FUNCTION streams.bound() RETURNS void LANGUAGE sql VOLATILE AS $$
-    SELECT
-        set_config('lock_timeout', '250ms', true),
-        set_config('synchronous_commit', CASE current_setting('synchronous_commit')
-            WHEN 'off' THEN 'on' WHEN 'local' THEN 'on' WHEN 'remote_write' THEN 'on'
-            ELSE current_setting('synchronous_commit') END, true)
+    SELECT set_config('lock_timeout', '250ms', true), streams.durable()
 $$;
 
 -- The advisory lock of a slot of a topic; of the records without a key of a partition, slot is 4096 + partition.

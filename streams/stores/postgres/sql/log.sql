@@ -11,9 +11,17 @@ SELECT streams.ensure_topic($1, $2, $3, $4)
 SELECT t.name, t.partitions, t.codec, (SELECT count(*) FROM streams.records r WHERE r.topic_id = t.topic_id)
 FROM streams.topics t ORDER BY t.name
 
--- name: append
+-- name: try_append
 -- Write records in a transaction of its own; their offsets, NULL under slots that others hold.
 SELECT streams.append($1, $2, $3, $4, $5, $6, $7)
+
+-- name: begin_waiting
+-- A transaction that may wait long: the server looks whether we are still there.
+BEGIN ISOLATION LEVEL READ COMMITTED;
+SET LOCAL lock_timeout = '30s';
+SET LOCAL client_connection_check_interval = '1s';
+SET LOCAL idle_in_transaction_session_timeout = '10s';
+SELECT streams.durable()
 
 -- name: append_within
 -- Write records in the caller's transaction; their offsets.
