@@ -215,3 +215,18 @@ async def test_until_idle_ends_at_once_when_there_is_nothing(bench: Bench) -> No
 
     await bench.work_until_idle()
     assert (await bench.status("billing")).lag == 0
+
+
+async def test_until_idle_does_not_wait_for_a_group_that_is_served_elsewhere(bench: Bench) -> None:
+    orders = bench.app.topic("orders", int)
+    handled: list[int] = []
+
+    @orders.subscribe(group="billing")
+    async def handle(number: int) -> None:
+        handled.append(number)
+
+    await orders.publish("key", 1)
+    await bench.store.ensure_group("audit", "orders", "earliest")
+    await bench.work_until_idle()
+    assert handled == [1]
+    assert (await bench.status("audit")).lag == 1

@@ -1,5 +1,6 @@
 """A failed record is tried again in its place, so often as its subscription says, and then goes to the dead letters."""
 
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from streams import Context, DeadLetter, Discard, Retry, RetryLater
 from streams.stores import rows
-from tests.worker.bench import Bench, at_once
+from tests.worker.bench import Bench, at_once, until
 from tests.worker.ledger import Ledger
 from tests.worker.setting import in_all, in_virtual_time
 
@@ -99,6 +100,27 @@ async def test_the_key_of_an_exhausted_record_goes_on(bench: Bench, ledger: Ledg
     await bench.work_until_idle()
     assert handled == [0, 2, 3]
     assert [letter.offset for letter in await the_dead(bench)] == [2]
+
+
+@in_all
+async def test_a_dead_letter_goes_to_the_store_once(bench: Bench, ledger: Ledger) -> None:
+    orders = bench.app.topic("orders", int, partitions=1)
+
+    @orders.subscribe(group="billing", retry=Retry(attempts=1))
+    async def handle(number: int, ctx: Context) -> None:
+        with ledger.record(ctx, number):
+            if number == 0:
+                raise ValueError("never")
+
+    async def is_settled(position: int) -> bool:
+        return (await bench.partition("billing")).position == position
+
+    async with bench.at_work():
+        for number in range(2):  # The second is settled in a commit of its own.
+            await orders.publish("key", number)
+            await until(partial(is_settled, number + 1))
+    letters = [letter for call in bench.faults.calls["commit"] for made in call[0] for letter in made.dead]
+    assert [letter.offset for letter in letters] == [1]
 
 
 @in_all

@@ -12,6 +12,7 @@ from streams.worker.backoff import CAP_SECONDS, Backoff
 from streams.worker.signal import Signal
 from streams.worker.supervision import LAST_SECONDS, supervised
 from tests.worker.bench import Bench, until
+from tests.worker.faults import EVER
 from tests.worker.ledger import Ledger
 from tests.worker.setting import SQLITE, VIRTUAL, in_settings, in_virtual_time
 
@@ -156,6 +157,24 @@ async def test_a_handover_that_fails_unexpectedly_is_started_again(
         assert await job.finish()
     assert not ledger.violations
     assert "the handover failed" in caplog.text
+
+
+@in_settings(VIRTUAL)
+async def test_a_partition_whose_handover_failed_is_worked_on_when_it_may_stay_after_all(
+    bench: Bench, ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    declare(bench, ledger)
+    async with bench.another() as other, bench.at_work():
+        declare(other, ledger)
+        await bench.shared(8)
+        bench.faults.fail("release", error=ValueError("a bug"), times=EVER)
+        async with other.at_work() as job:
+            await until(lambda: caplog.text.count("the handover failed") >= 4)
+            await job.cancel()  # Whoever was to have them has gone.
+        bench.faults.heal()
+        await bench.app.publish_many("orders", ((f"key-{k}", 0) for k in range(50)))
+        await ledger.reaches(50)
+    assert not ledger.violations
 
 
 @in_settings(VIRTUAL, SQLITE)
