@@ -4,6 +4,7 @@ A further store is one more entry in `MAKERS`: it is to go by the clock that it 
 """
 
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ import msgspec
 
 from partition import Lease, Range
 from streams.stores.memory import MemoryStore
+from streams.stores.postgres.store import PostgresStore
+from streams.stores.postgres.url import parse as parse_postgres
 from streams.stores.protocol import Store
 from streams.stores.rows import (
     Cursor,
@@ -32,6 +35,12 @@ MAKERS: dict[str, Callable[[Path, Clock], Store]] = {
         parse(f"sqlite:///{folder}/streams.db?synchronous=normal"), clock=clock
     ),
 }
+
+
+def on_postgres(url: str) -> Callable[[Path, Clock], Store]:
+    """A maker of stores that each have a schema of their own in one database."""
+    schemas = (f"example_{number}" for number in count())
+    return lambda folder, clock: PostgresStore(parse_postgres(url), schema=next(schemas), clock=clock)
 
 
 class Listing(NamedTuple):

@@ -10,10 +10,10 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.agreement.contender import MAKERS
+from tests.agreement.contender import MAKERS, on_postgres
 from tests.agreement.machine import Agreement
 
-EXAMPLES = 80
+EXAMPLES = 40
 LONG_EXAMPLES = int(os.environ.get("STREAMS_AGREEMENT_EXAMPLES", "3000"))
 
 ANY_LENGTH = settings(
@@ -27,16 +27,17 @@ def portal() -> Iterator[BlockingPortal]:
         yield portal
 
 
-def run(portal: BlockingPortal, bounds: settings) -> None:
-    make = cast(type[Agreement], partial(Agreement, MAKERS, portal))  # Whatever makes a machine will do.
+def run(portal: BlockingPortal, database: str, bounds: settings) -> None:
+    makers = {**MAKERS, "postgres": on_postgres(database)}
+    make = cast(type[Agreement], partial(Agreement, makers, portal))  # Whatever makes a machine will do.
     run_state_machine_as_test(make, settings=bounds)
 
 
 @pytest.mark.timeout(600)  # Seconds while they agree; when not, a short example is looked for.
-def test_all_stores_answer_the_same_to_whatever_is_done_to_them(portal: BlockingPortal) -> None:
-    run(portal, settings(ANY_LENGTH, derandomize=True, max_examples=EXAMPLES))
+def test_all_stores_answer_the_same_to_whatever_is_done_to_them(portal: BlockingPortal, database: str) -> None:
+    run(portal, database, settings(ANY_LENGTH, derandomize=True, max_examples=EXAMPLES))
 
 
 @pytest.mark.long
-def test_the_same_for_many_random_sequences(portal: BlockingPortal) -> None:
-    run(portal, settings(ANY_LENGTH, max_examples=LONG_EXAMPLES))
+def test_the_same_for_many_random_sequences(portal: BlockingPortal, database: str) -> None:
+    run(portal, database, settings(ANY_LENGTH, max_examples=LONG_EXAMPLES))

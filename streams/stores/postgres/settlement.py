@@ -20,12 +20,15 @@ def arguments(settlements: Sequence[Settlement], group_ids: Sequence[int]) -> tu
     causes = [(number, 0) for number, one in enumerate(settlements, 1) for _ in one.publish]
     dead: dict[tuple[int, int, int], Mapping[str, object]] = {}
     parked: dict[tuple[int, int, int], Mapping[str, object]] = {}
-    unparked = [{"i": number, "offset": offset} for number, one in enumerate(settlements, 1) for offset in one.unpark]
+    unparked: list[Mapping[str, object]] = []
     for number, (one, group_id) in enumerate(zip(settlements, group_ids, strict=True), 1):
         for letter in one.dead:  # The last word on a record counts, and its place in the order.
             place = group_id, one.lease.partition, letter.offset
             dead.pop(place, None)
             dead[place] = _letter(number, letter)
+        for offset in one.unpark:
+            parked.pop((group_id, one.lease.partition, offset), None)
+            unparked.append({"i": number, "offset": offset})
         for row in one.park:
             place = group_id, one.lease.partition, row.offset
             parked[place] = {"i": number, **msgspec.structs.asdict(row)}

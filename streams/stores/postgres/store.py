@@ -208,14 +208,18 @@ class PostgresStore:
         if any(one.statements for one in settlements):
             raise StreamsError("this version cannot execute SQL in a settlement on PostgreSQL; nothing was written")
         ids = await self._known([(s.lease.group, s.lease.topic, s.lease.partition) for s in settlements])
-        known = {(s.lease, s.progress.number): s for s in settlements if (s.lease.group, s.lease.topic) in ids}
+        known: list[Settlement] = []
+        last: dict[Lease, int] = {}
+        for one in settlements:
+            if (one.lease.group, one.lease.topic) in ids and one.progress.number > last.get(one.lease, 0):
+                last[one.lease] = one.progress.number
+                known.append(one)
         if not known:
             return [False] * len(settlements)
-        group_ids = [ids[lease.group, lease.topic] for lease, _ in known]
-        rows = await self._settle(settlement.arguments(list(known.values()), group_ids))
-        applied = {number for number, _ in rows}
-        places = {place for number, place in enumerate(known, 1) if number in applied}
-        return [(one.lease, one.progress.number) in places for one in settlements]
+        group_ids = [ids[one.lease.group, one.lease.topic] for one in known]
+        rows = await self._settle(settlement.arguments(known, group_ids))
+        held = {known[number - 1].lease for number, _ in rows}
+        return [one.lease in held for one in settlements]
 
     async def _settle(self, arguments: tuple[object, ...]) -> list[tuple[int, list[int]]]:
         """Once more when a lease has passed on meanwhile: that one is refused from the start then."""
