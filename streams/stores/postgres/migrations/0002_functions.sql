@@ -115,16 +115,29 @@ $$;
 CREATE FUNCTION streams.ring(topic_ids integer[], partitions integer[], now bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    IF current_setting('transaction_isolation') <> 'read committed' OR EXISTS (
-        SELECT FROM streams.sleepers s JOIN streams.members m USING (member)
-        WHERE s.topic_id = ANY (topic_ids) AND NOT m.dead AND m.alive_until > streams.now(now)
-            AND EXISTS (
-                SELECT FROM unnest(topic_ids, partitions) AS u(topic_id, partition)
-                WHERE u.topic_id = s.topic_id AND s.awaited @> u.partition
-            )
-    ) THEN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM pg_notify(streams.channel(), t::text) FROM (SELECT DISTINCT unnest(topic_ids)) AS d(t);
+    ELSIF EXISTS (SELECT FROM streams.sleepers) THEN
+        PERFORM pg_notify(streams.channel(), d.topic_id::text)
+        FROM (SELECT DISTINCT * FROM unnest(topic_ids, partitions) AS u(topic_id, partition)) AS d
+        WHERE EXISTS (
+            SELECT FROM streams.sleepers s JOIN streams.members m USING (member)
+            WHERE s.topic_id = d.topic_id AND s.awaited @> d.partition
+                AND NOT m.dead AND m.alive_until > streams.now(now)
+        );
     END IF;
+END
+$$;
+
+-- A member has little to do: publishers are to ring for what it waits for.
+CREATE FUNCTION streams.lie_down(me text, topic_ids integer[], awaited text[]) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM streams.bound();
+    DELETE FROM streams.sleepers s WHERE s.member = me AND s.topic_id <> ALL (topic_ids);
+    INSERT INTO streams.sleepers (member, topic_id, awaited)
+    SELECT me, w.topic_id, w.awaited::int4multirange FROM unnest(topic_ids, lie_down.awaited) AS w(topic_id, awaited)
+    ON CONFLICT (topic_id, member) DO UPDATE SET awaited = excluded.awaited;
 END
 $$;
 
