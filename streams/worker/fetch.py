@@ -13,7 +13,7 @@ log = logging.getLogger("streams")
 
 
 class Fetcher:
-    """Fills the windows. Woken by hints, at the latest when the wait for a ring is over; without any it reads by itself."""
+    """Fills the windows. Woken by hints, at the latest when the wait for a ring is over; else it reads by itself."""
 
     def __init__(
         self, store: Store, actors: Callable[[], Collection[Actor]], *, on_ready: Callable[[Actor], None]
