@@ -22,6 +22,7 @@ from streams.stores.rows import (
     Settlement,
     TopicRow,
     TopicStatus,
+    Verdict,
     View,
 )
 
@@ -136,12 +137,17 @@ class Coordination(Protocol):
 class SettlementLog(Protocol):
     """What groups have done."""
 
-    async def commit(self, settlements: Sequence[Settlement]) -> list[bool]:
-        """Apply each settlement, fenced by its lease's member and epoch; False: refused, nothing of it happened.
+    withholds: bool
+    """Whether `commit` may withhold records that publish; else it waits for nobody."""
+
+    async def commit(self, settlements: Sequence[Settlement]) -> list[Verdict]:
+        """Apply each settlement, fenced by its lease's member and epoch, or refuse it: then nothing of it happened.
+
+        A record that is withheld has to be among the `causes` of the next settlement of its partition.
 
         Settlements are keyed by (group, topic, partition, epoch, number), and numbers grow within an epoch. One that is
-        already in, or before one that is, is not applied again and answers True: trying again after a lost answer is
-        safe. Of a record that is dead already, the new letter replaces the old one.
+        already in, or before one that is, is not applied again and answers as it did: trying again after a lost answer
+        is safe. Of a record that is dead already, the new letter replaces the old one.
 
         Raises:
             UnknownTopic: a record is to be published to a partition that does not exist; nothing of any was applied.

@@ -163,15 +163,27 @@ class Statement(NamedTuple):
 
 
 class Settlement(msgspec.Struct, frozen=True):
-    """All that one partition commits at once, under its lease: it happens whole, once, or not at all."""
+    """All that one partition commits at once, under its lease: it happens whole, once, or not at all.
+
+    `causes` are the offsets of the records whose handlers published what is in `publish`, one for each. With them, a
+    store may withhold a record whose publications find the place of their key taken.
+    """
 
     lease: Lease
     progress: Progress
     publish: tuple[Publication, ...] = ()
+    causes: tuple[int, ...] = ()
     dead: tuple[DeadLetter, ...] = ()
     park: tuple[Parked, ...] = ()
     unpark: tuple[int, ...] = ()
     statements: tuple[Statement, ...] = ()
+
+
+class Verdict(NamedTuple):
+    """What became of a settlement. `withheld`: offsets that stayed unsettled, and nothing of theirs was published."""
+
+    applied: bool
+    withheld: tuple[int, ...] = ()
 
 
 class TopicStatus(msgspec.Struct, frozen=True):

@@ -111,7 +111,7 @@ class Actor:
         self.moved = False
         if self.closed or (progress := self.window.advance()) is None:
             return None
-        made = Settlement(self.lease, progress, tuple(self.outbox), tuple(self.dead))
+        made = Settlement(self.lease, progress, tuple(self.outbox), dead=tuple(self.dead))
         self.outbox.clear()
         self.dead.clear()
         return made

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from streams.stores.protocol import Store
-from streams.stores.rows import Settlement
+from streams.stores.rows import Settlement, Verdict
 from streams.worker.actor import Actor
 from streams.worker.backoff import AWAY, Backoff
 from streams.worker.signal import Signal
@@ -60,8 +60,8 @@ class Settler:
         """Commit the group, and tell its actors."""
         applied = await self._apply([settlement for _, settlement in self._group])
         group, self._group = self._group, []
-        for (actor, settlement), ok in zip(group, applied, strict=True):
-            if not ok:
+        for (actor, settlement), verdict in zip(group, applied, strict=True):
+            if not verdict.applied:
                 self._on_refused(actor)
             elif not actor.closed:
                 actor.committed(settlement)
@@ -75,7 +75,7 @@ class Settler:
     def _on_its_way(self, actor: Actor) -> bool:
         return any(other is actor for other, _ in self._group)
 
-    async def _apply(self, settlements: Sequence[Settlement]) -> list[bool]:
+    async def _apply(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """The store's answer, however long it is away: nobody is charged for that."""
         backoff = Backoff("settlements cannot be committed", log)
         while True:

@@ -11,7 +11,7 @@ from streams.errors import PublishUncertain, StoreUnavailable
 from streams.settings import Settings
 from streams.stores.memory import MemoryStore
 from streams.stores.protocol import Store
-from streams.stores.rows import Held, Settlement
+from streams.stores.rows import Held, Settlement, Verdict
 from streams.worker import Worker
 from tests.simulation.checker import Run
 
@@ -214,10 +214,10 @@ class NodeStore:
             case _:
                 await anyio.sleep(timeout_seconds * self._node.world.random.random())
 
-    async def commit(self, settlements: Sequence[Settlement]) -> list[bool]:
+    async def commit(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Every applied settlement is looked at, at the moment of its effect."""
 
-        async def commit(settlements: Sequence[Settlement]) -> list[bool]:
+        async def commit(settlements: Sequence[Settlement]) -> list[Verdict]:
             world = self._node.world
             before = [world.settled(settlement.lease) for settlement in settlements]
             applied = await self._store.commit(settlements)
@@ -226,7 +226,7 @@ class NodeStore:
                     world.checker.committed(settlement, world.holder(settlement.lease))
             return applied
 
-        answer: list[bool] = await self._call("commit", commit, settlements)
+        answer: list[Verdict] = await self._call("commit", commit, settlements)
         return answer
 
     async def acquire(
