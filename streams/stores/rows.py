@@ -51,10 +51,24 @@ class TopicRow(msgspec.Struct, frozen=True):
     codec: str
 
 
+class Hole(NamedTuple):
+    """Offsets from low to high, none of them visible, below one that is: a transaction still open, or rolled back.
+
+    `holders` are those who could still fill it, as far as the store knows; None: it has not looked yet. Only the store
+    reads them; they come back to it with the next cursor.
+    """
+
+    low: int
+    high: int
+    holders: frozenset[str] | None
+
+
 class Cursor(NamedTuple):
     """Where to read on in a partition: above `after`, without the `skip`ped ranges, bounded in records and bytes.
 
-    The ranges ascend; they may reach below `after` and beyond the end.
+    The ranges ascend; they may reach below `after` and beyond the end. `holes` are what the last answer left open, and
+    are asked for again: ascending, all at or below `after`. With `in_order` nothing is read beyond an open hole, for
+    `order="partition"`; then there is one at most, and it lies above `after`.
     """
 
     topic_id: int
@@ -63,13 +77,21 @@ class Cursor(NamedTuple):
     skip: tuple[Range, ...]
     limit_records: int
     limit_bytes: int
+    holes: tuple[Hole, ...] = ()
+    in_order: bool = False
 
 
 class Fetched(NamedTuple):
-    """Records lowest first; nothing unsettled at or below `through` is missing from them."""
+    """Records lowest first; nothing unsettled at or below `through` is missing from them, but for what `holes` cover.
+
+    Those out of the cursor's holes lie at or below its `after`. `holes` are still open, or not read to their end
+    because a limit was reached: ascending, disjoint, at or below `through`. When the cursor is `in_order` the records
+    end below the first open hole, `through` is the offset before it, and it alone is in `holes`.
+    """
 
     records: list[Record]
     through: int
+    holes: tuple[Hole, ...] = ()
 
 
 class MemberRow(msgspec.Struct, frozen=True):
