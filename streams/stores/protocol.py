@@ -72,10 +72,14 @@ class Log(Writer, Protocol):
         """
 
     async def fetch(self, cursors: Sequence[Cursor]) -> list[Fetched]:
-        """What lies above each cursor, in one snapshot; answers in the order of the cursors.
+        """What lies above each cursor and in its holes, in one snapshot; answers in the order of the cursors.
 
-        Records come lowest first and none is left out below the last. At least one comes if there is one and
-        `limit_records` is not 0, whatever its size.
+        Records come lowest first and none is left out below the last, not those in holes either. At least one comes if
+        there is one and `limit_records` is not 0, whatever its size.
+
+        Where transactions overlap, an offset below a visible one may still be filled. Such holes are in the answer
+        until they are filled, or nobody is left who could fill them; what the cursor skips is none. The records of a
+        key never come out of their order: one that may still fill a hole lies above all visible ones of its key.
         """
 
     async def rung(self, timeout_seconds: float) -> None:

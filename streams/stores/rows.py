@@ -84,9 +84,9 @@ class Cursor(NamedTuple):
 class Fetched(NamedTuple):
     """Records lowest first; nothing unsettled at or below `through` is missing from them, but for what `holes` cover.
 
-    Those out of the cursor's holes lie at or below its `after`. `holes` are still open, or not read to their end because
-    a limit was reached: ascending, disjoint, at or below `through`. When the cursor is `in_order` the records end below
-    the first open hole, `through` is the offset before it, and it alone is in `holes`.
+    Those out of the cursor's holes lie at or below its `after`. `holes` are still open, or not read to their end
+    because a limit was reached: ascending, disjoint, at or below `through`. When the cursor is `in_order` the records
+    end below the first open hole, `through` is the offset before it, and it alone is in `holes`.
     """
 
     records: list[Record]

@@ -9,7 +9,7 @@ import anyio
 
 from partition import Lane, Window
 from streams.errors import PositionBeyondLog
-from streams.stores.rows import Cursor, DeadLetter, Fetched, Held, Publication, Record, Settlement
+from streams.stores.rows import Cursor, DeadLetter, Fetched, Held, Hole, Publication, Record, Settlement
 from streams.subscription import Subscription
 from streams.worker.heart import Heart
 
@@ -49,6 +49,7 @@ class Actor:
             limit_bytes=WINDOW_BYTES,
             barred=barred,
         )
+        self.holes: tuple[Hole, ...] = ()  # as the store described those of the window
         self.taking = True  # may records be started?
         self.handing_over = False
         self.closed = False  # is it over? Then nothing that comes back counts
@@ -81,14 +82,22 @@ class Actor:
             return None
         window = self.window
         return Cursor(
-            self.topic_id, self.lease.partition, window.cursor, window.inherited, records, min(room_bytes, limit_bytes)
+            self.topic_id,
+            self.lease.partition,
+            window.cursor,
+            window.inherited,
+            records,
+            min(room_bytes, limit_bytes),
+            self.holes,
+            window.order == "partition",
         )
 
     def admit(self, fetched: Fetched, cursor: Cursor) -> bool:
         """Take in what was read, unless that has been overtaken; whether a lane may run now."""
-        if self.closed or self.window.cursor != cursor.after:
+        if self.closed or self.window.cursor != cursor.after or self.holes != cursor.holes:
             return False
-        self.window.admit(fetched.records, fetched.through)
+        self.window.admit(fetched.records, fetched.through, fetched.holes)
+        self.holes = fetched.holes
         if self.window.dirty and not self.moved:  # the position moves over what was never a record
             self.moved = True
             self._on_moved(self)
