@@ -289,6 +289,27 @@ class Window(Generic[T]):
         assert lane.items
         lane.state = HELD
 
+    def settle_held(self, lane: Lane[T]) -> T:
+        """Settle the head of a held lane, which stays held until it is let go: nothing of its key runs meanwhile."""
+        assert lane.state is HELD, "only a lane that is held waits for its settlement"
+        item = lane.items.pop(0)
+        self._bytes -= self._unsettled.pop(item.offset)
+        self._moved.append(item.offset)
+        lane.attempts = 0
+        return item
+
+    def settle_again(self, offset: int) -> None:
+        """Say once more that a record is settled, whose settlement the store has withheld."""
+        self._moved.append(offset)
+
+    def let_go(self, lane: Lane[T]) -> None:
+        """The settlement that a held lane waited for is in the store: its next record may run."""
+        assert lane.state is HELD
+        if lane.items:
+            self.give_back(lane)
+        elif lane.name is not None:
+            del self._lanes[lane.name]
+
     def unbar(self, name: str) -> bool:
         """Open a lane that was barred from the start; whether it has records that may run now."""
         if name not in self._barred:

@@ -23,18 +23,22 @@ LINGER_SECONDS = 0.02
 class Settler:
     """Commits what the actors of a process have settled."""
 
-    def __init__(self, store: Store, *, on_refused: Callable[[Actor], None]) -> None:
+    def __init__(self, store: Store, *, on_refused: Callable[[Actor], None], on_ready: Callable[[Actor], None]) -> None:
         self._store = store
+        self._on_ready = on_ready
         self._on_refused = on_refused
         self._moved: dict[Actor, None] = {}  # in the order in which they first moved
         self._group: list[tuple[Actor, Settlement]] = []  # on its way; kept until its answer is known
         self._wake = Signal()
+        self._hurry = Signal()
         self._done = anyio.Event()
 
     def moved(self, actor: Actor) -> None:
-        """An actor has something to commit."""
+        """An actor has something to commit; one with lanes that wait for it does not wait for others to gather."""
         self._moved[actor] = None
         self._wake.raise_()
+        if actor.waiting:
+            self._hurry.raise_()
 
     async def run(self) -> None:
         """Commit what moved, at least `LINGER_SECONDS` from one start to the next."""
@@ -43,7 +47,7 @@ class Settler:
                 await self._wake.wait()
             started = anyio.current_time()
             await self.commit()
-            await anyio.sleep(max(0.0, started + LINGER_SECONDS - anyio.current_time()))
+            await self._hurry.wait(max(0.0, started + LINGER_SECONDS - anyio.current_time()))
 
     async def commit(self) -> None:
         """Commit what moved until now; what was on its way goes first."""
@@ -63,12 +67,12 @@ class Settler:
         for (actor, settlement), verdict in zip(group, applied, strict=True):
             if not verdict.applied:
                 self._on_refused(actor)
-            elif not actor.closed:
-                actor.committed(settlement)
+            elif not actor.closed and actor.committed(settlement, verdict.withheld):
+                self._on_ready(actor)
 
     async def flush(self, actor: Actor) -> None:
-        """Return when all that the actor has settled is committed, or the actor is closed."""
-        while not actor.closed and (actor.window.dirty or actor.window.uncommitted or self._on_its_way(actor)):
+        """Return when all that the actor has settled is committed or withheld, or the actor is closed."""
+        while not actor.closed and (actor.unsaid or self._on_its_way(actor)):
             self.moved(actor)
             await self._done.wait()
 

@@ -160,6 +160,7 @@ class NodeStore:
     poll_seconds = 1.0
 
     def __init__(self, node: Node, store: MemoryStore) -> None:
+        self.withholds = node.world.withholding.active
         self._node = node
         self._store = store
 
@@ -220,11 +221,16 @@ class NodeStore:
         async def commit(settlements: Sequence[Settlement]) -> list[Verdict]:
             world = self._node.world
             before = [world.settled(settlement.lease) for settlement in settlements]
-            applied = await self._store.commit(settlements)
-            for settlement, earlier in zip(settlements, before, strict=True):
+            withheld = [world.withholding.choose(settlement) for settlement in settlements]
+            left = [world.withholding.without(*one) for one in zip(settlements, withheld, strict=True)]
+            verdicts = await self._store.commit(left)
+            for settlement, earlier in zip(left, before, strict=True):
                 if world.settled(settlement.lease) != earlier:
                     world.checker.committed(settlement, world.holder(settlement.lease))
-            return applied
+            return [
+                Verdict(True, offsets) if verdict.applied else verdict
+                for verdict, offsets in zip(verdicts, withheld, strict=True)
+            ]
 
         answer: list[Verdict] = await self._call("commit", commit, settlements)
         return answer
