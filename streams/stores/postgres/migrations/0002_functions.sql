@@ -19,7 +19,7 @@ $$;
 
 -- The advisory lock of a slot of a topic; of the records without a key of a partition, slot is 4096 + partition.
 CREATE FUNCTION streams.slot_lock(topic_id integer, slot integer) RETURNS bigint LANGUAGE sql STABLE AS $$
-    SELECT 'streams'::regnamespace::oid::bigint << 32 | topic_id::bigint << 13 | slot
+    SELECT ('streams'::regnamespace::oid::bigint << 32) | (topic_id::bigint << 13) | slot
 $$;
 
 -- The slot of a key, or of a record without one.
