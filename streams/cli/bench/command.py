@@ -1,7 +1,6 @@
 """`streams bench`: its options, and the order of its measurements."""
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Literal, get_args
@@ -23,8 +22,9 @@ from streams.clock import boottime
 
 Name = Literal["publish", "handle", "backlog", "latency", "idle", "takeover", "handover"]
 Tell = Callable[[str], None]
+Measure = Callable[[Site, Sizes, Tell], Awaitable[list[Figure]]]
 
-MEASUREMENTS: dict[Name, Callable[[Site, Sizes, Tell], Awaitable[list[Figure]]]] = {
+MEASUREMENTS: dict[Name, Measure] = {
     "publish": publish.measure,
     "handle": handle.measure,
     "backlog": backlog.measure,
@@ -78,7 +78,12 @@ def _measure(name: Name, sizes: Sizes, url: str | None) -> tuple[list[Figure], s
         say(f"{boottime() - began:6.1f} s  {name}: {event}")
 
     with TemporaryDirectory(prefix="streams-bench-") as folder, Site(name, Path(folder), url) as site:
-        figures = anyio.run(partial(MEASUREMENTS[name], site, sizes, tell))
+        measured = anyio.run(_at, site, MEASUREMENTS[name], sizes, tell)
         tell("done")
-        with site.bare() as bare:
-            return figures, bare.server
+        return measured
+
+
+async def _at(site: Site, measure: Measure, sizes: Sizes, tell: Tell) -> tuple[list[Figure], str]:
+    figures = await measure(site, sizes, tell)
+    async with site.bare() as bare:
+        return figures, bare.server
