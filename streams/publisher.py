@@ -29,7 +29,7 @@ WRITE_RECORDS = 5_000
 """A write ends its collection at this many records, so that nobody waits behind a transaction of unbounded length."""
 TRIES = 3
 LATE_RECORDS = 500
-"""So many of those that are late are tried in one write: they may be late for long, and new ones are to go with them."""
+"""So many late ones are tried in one write: they may be late for long, and new ones are to go with them."""
 FIRST_PAUSE_SECONDS = 0.005
 LAST_PAUSE_SECONDS = 0.1
 

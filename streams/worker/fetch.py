@@ -13,7 +13,7 @@ log = logging.getLogger("streams")
 
 
 class Fetcher:
-    """Fills the windows. Woken by hints; without one it reads every `poll_seconds`."""
+    """Fills the windows. Woken by hints, at the latest when the wait for a ring is over; else it reads by itself."""
 
     def __init__(
         self, store: Store, actors: Callable[[], Collection[Actor]], *, on_ready: Callable[[Actor], None]
@@ -32,7 +32,7 @@ class Fetcher:
         """Read for ever."""
         while True:
             if not await self.read():
-                await self._wake.wait(self._store.poll_seconds * random.uniform(0.75, 1.0))
+                await self._wake.wait(self._store.poll_seconds * random.uniform(1.0, 1.5))
 
     async def read(self) -> bool:
         """Read once; whether there may be more to read now."""

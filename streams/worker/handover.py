@@ -44,20 +44,24 @@ class Handover:
 
         While a handler from before runs long, other keys go on, unless the worker is stopping. Handlers that do not
         end when cancelled keep the partition: it is not released by choice while they run. After an error that nobody
-        expects the partition is worked on as before, until whoever wanted the handover wants it again.
+        expects the partition is worked on as before, until whoever wanted the handover wants it again; if handlers
+        were cancelled by then, it is begun afresh under another epoch.
         """
         actor.handing_over = True
+        deadline = self._clock() + self._handover_seconds
         try:
-            await self._run(actor)
+            await self._run(actor, deadline)
         except Exception:
             log.exception("%s: the handover failed", actor)
             actor.handing_over = False
             actor.taking = not (self.stopping or actor.closed)
+            if self._clock() >= deadline and not actor.running:
+                actor.close()
+                self._on_released(actor)
 
-    async def _run(self, actor: Actor) -> None:
+    async def _run(self, actor: Actor, deadline: float) -> None:
         dispatcher = self._dispatchers[actor.lease.group, actor.lease.topic]
         earlier = [(runner, runner.lane, runner.started) for runner in dispatcher.busy(actor)]
-        deadline = self._clock() + self._handover_seconds
         actor.taking = False
         while actor.running and not actor.closed:
             now = self._clock()

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import random
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -173,7 +174,7 @@ class Membership:
     async def _listen(self) -> None:
         """Pass rings on to those who look."""
         while True:
-            await self._store.rung(self._store.poll_seconds)
+            await self._store.rung(self._store.poll_seconds * random.uniform(0.75, 1.0))
             self._fetcher.wake()
             self._rebalancer.ring()
             await anyio.sleep(RING_SECONDS)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partition.hashing import SLOTS, partition_of, slot_of, slots_of
+from tests.partition.vectors import PARTITIONS_OF_KEYS, SLOTS_OF_KEYS
 
 STEADY = settings(derandomize=True, deadline=None, max_examples=200)
 
@@ -14,23 +15,12 @@ keys = st.text(st.characters(exclude_categories=["Cs"]))
 counts = st.integers(1, SLOTS)
 
 
-@pytest.mark.parametrize(("key", "slot"), [("customer-7", 1534), ("", 1090), ("ключ", 2610), ("🔑", 1313)])
+@pytest.mark.parametrize(("key", "slot"), SLOTS_OF_KEYS)
 def test_a_key_keeps_the_slot_it_was_given(key: str, slot: int) -> None:
     assert slot_of(key) == slot
 
 
-@pytest.mark.parametrize(
-    ("key", "partitions", "partition"),
-    [
-        ("customer-7", 1, 0),
-        ("customer-7", 3, 1),
-        ("customer-7", 16, 5),
-        ("customer-7", SLOTS, 1534),
-        ("", 16, 4),
-        ("ключ", 16, 10),
-        ("🔑", 16, 5),
-    ],
-)
+@pytest.mark.parametrize(("key", "partitions", "partition"), PARTITIONS_OF_KEYS)
 def test_a_key_keeps_the_partition_it_was_given(key: str, partitions: int, partition: int) -> None:
     assert partition_of(key, partitions) == partition
 

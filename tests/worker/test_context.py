@@ -87,7 +87,7 @@ async def test_what_a_handler_publishes_is_written_once_with_or_without_await(be
     await bench.work_until_idle()
     row = await bench.store.topic("invoices")
     assert row is not None
-    ((records, _),) = await bench.store.fetch([Cursor(row.id, 0, 0, (), 1_000, 1 << 30)])
+    ((records, *_),) = await bench.store.fetch([Cursor(row.id, 0, 0, (), 1_000, 1 << 30)])
     assert sorted(int(record.payload) for record in records) == [n for n in range(-100, 101) if n]
     assert all((record.key is None) == (int(record.payload) < 0) for record in records)
     assert {record.headers for record in records if record.key} == {b'{"of":"it"}'}

@@ -10,9 +10,11 @@ from itertools import islice
 from typing import NamedTuple
 
 import anyio
+import pytest
 
 from streams import Context, Retry
 from tests.worker.bench import Bench, keys_in, until
+from tests.worker.faults import EVER
 from tests.worker.setting import in_virtual_time
 
 pytestmark = in_virtual_time
@@ -195,6 +197,26 @@ async def test_a_worker_is_stopped_in_the_midst_of_a_handover(make_bench: Callab
             found.free.set()
             assert await job.finish()
     assert sorted(found.ends) == sorted(("first", key) for key in SLOW)
+
+
+async def test_a_record_cancelled_by_a_handover_that_fails_is_handled_when_its_partition_stays(
+    make_bench: Callable[..., Bench], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with make_bench(handover_seconds=2) as first, first.another() as second:
+        found = Scene(first, second)
+        await first.app.publish_many("orders", ((key, 0) for key in SLOW))
+        async with first.at_work():
+            await found.slow_run.wait()
+            first.faults.fail("release", error=ValueError("a bug"), times=EVER)
+            async with second.at_work() as job:
+                await until(lambda: "the handover failed" in caplog.text)
+                await job.cancel()  # Whoever was to have the partition has gone.
+            first.faults.heal()
+            found.free.set()
+            with anyio.fail_after(60):
+                await until(found.is_settled)
+    assert {worker for worker, _ in found.ends} == {"first"}
+    assert {start.attempt for start in found.starts} == {1}, "and nobody was charged"
 
 
 @asynccontextmanager

@@ -116,6 +116,7 @@ async def test_a_dead_letter_goes_to_the_store_once(bench: Bench, ledger: Ledger
         return (await bench.partition("billing")).position == position
 
     async with bench.at_work():
+        await bench.shared(1)
         for number in range(2):  # The second is settled in a commit of its own.
             await orders.publish("key", number)
             await until(partial(is_settled, number + 1))

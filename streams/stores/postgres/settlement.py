@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from partition import Range, union
+from partition import Lease, Range, union
 from partition.window import WHOLE_EVERY
 from streams.stores.postgres.log import columns
 from streams.stores.postgres.session import Session
@@ -18,19 +18,19 @@ def arguments(settlements: Sequence[Settlement], group_ids: Sequence[int]) -> tu
     leases = [one.lease for one in settlements]
     progresses = [one.progress for one in settlements]
     causes = [(number, 0) for number, one in enumerate(settlements, 1) for _ in one.publish]
-    dead: dict[tuple[int, int, int], Mapping[str, object]] = {}
-    parked: dict[tuple[int, int, int], Mapping[str, object]] = {}
+    dead: dict[tuple[Lease, int], Mapping[str, object]] = {}
+    parked: dict[tuple[Lease, int], Mapping[str, object]] = {}
     unparked: list[Mapping[str, object]] = []
-    for number, (one, group_id) in enumerate(zip(settlements, group_ids, strict=True), 1):
+    for number, one in enumerate(settlements, 1):
         for letter in one.dead:  # The last word on a record counts, and its place in the order.
-            place = group_id, one.lease.partition, letter.offset
+            place = one.lease, letter.offset
             dead.pop(place, None)
             dead[place] = _letter(number, letter)
         for offset in one.unpark:
-            parked.pop((group_id, one.lease.partition, offset), None)
+            parked.pop((one.lease, offset), None)
             unparked.append({"i": number, "offset": offset})
         for row in one.park:
-            place = group_id, one.lease.partition, row.offset
+            place = one.lease, row.offset
             parked[place] = {"i": number, **msgspec.structs.asdict(row)}
     return (
         group_ids,

@@ -14,6 +14,7 @@ from partition import Beat, Lease
 from streams.errors import InvalidConnection, MigrationNeeded, StoreBusy, StoreUnavailable, StreamsError
 from streams.stores.postgres import coordination, log, settlement
 from streams.stores.postgres import schema as schemas
+from streams.stores.postgres.doorbell import Doorbell
 from streams.stores.postgres.reading import Reader
 from streams.stores.postgres.session import LeasePassedOn, LockTableFull, Session
 from streams.stores.postgres.url import PostgresUrl
@@ -76,6 +77,7 @@ class PostgresStore:
             self._defining,
         ]
         self._reader = Reader(self._reading)
+        self._doorbell = Doorbell(url, self._reading, bound_seconds=bound_seconds)
         self._group_ids: coordination.GroupIds = {}
         self._opened = False
 
@@ -100,6 +102,7 @@ class PostgresStore:
 
     async def close(self) -> None:
         with anyio.CancelScope(shield=True):
+            await self._doorbell.close()
             for session in self._sessions:
                 await session.close()
         self._group_ids.clear()
@@ -152,10 +155,12 @@ class PostgresStore:
                 return [*(offsets or []), *[None] * (some - len(now))]
 
     async def fetch(self, cursors: Sequence[Cursor]) -> list[Fetched]:
-        return await self._reader.fetch(cursors)
+        fetched = await self._reader.fetch(cursors)
+        self._doorbell.fetched(cursors, sum(len(one.records) for one in fetched))
+        return fetched
 
     async def rung(self, timeout_seconds: float) -> None:
-        await anyio.sleep(min(timeout_seconds, 0.05))
+        await self._doorbell.wait(timeout_seconds)
 
     async def topics(self) -> list[TopicStatus]:
         return await log.topics(self._coordinating)
@@ -167,6 +172,7 @@ class PostgresStore:
 
     async def register(self, member: MemberRow, *, replaces: str | None = None) -> None:
         await coordination.register(self._coordinating, member, replaces, self._clock())
+        self._doorbell.serve(member.member)
 
     async def beat(self, member: str, *, turned: bool, stopping: bool) -> bool:
         ((alive,),) = await self._coordinating.write("beat", member, turned, stopping, self._clock())

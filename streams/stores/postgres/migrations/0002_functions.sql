@@ -115,16 +115,29 @@ $$;
 CREATE FUNCTION streams.ring(topic_ids integer[], partitions integer[], now bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    IF current_setting('transaction_isolation') <> 'read committed' OR EXISTS (
-        SELECT FROM streams.sleepers s JOIN streams.members m USING (member)
-        WHERE s.topic_id = ANY (topic_ids) AND NOT m.dead AND m.alive_until > streams.now(now)
-            AND EXISTS (
-                SELECT FROM unnest(topic_ids, partitions) AS u(topic_id, partition)
-                WHERE u.topic_id = s.topic_id AND s.awaited @> u.partition
-            )
-    ) THEN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM pg_notify(streams.channel(), t::text) FROM (SELECT DISTINCT unnest(topic_ids)) AS d(t);
+    ELSIF EXISTS (SELECT FROM streams.sleepers) THEN
+        PERFORM pg_notify(streams.channel(), d.topic_id::text)
+        FROM (SELECT DISTINCT * FROM unnest(topic_ids, partitions) AS u(topic_id, partition)) AS d
+        WHERE EXISTS (
+            SELECT FROM streams.sleepers s JOIN streams.members m USING (member)
+            WHERE s.topic_id = d.topic_id AND s.awaited @> d.partition
+                AND NOT m.dead AND m.alive_until > streams.now(now)
+        );
     END IF;
+END
+$$;
+
+-- A member has little to do: publishers are to ring for what it waits for.
+CREATE FUNCTION streams.lie_down(me text, topic_ids integer[], awaited text[]) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM streams.bound();
+    DELETE FROM streams.sleepers s WHERE s.member = me AND s.topic_id <> ALL (topic_ids);
+    INSERT INTO streams.sleepers (member, topic_id, awaited)
+    SELECT me, w.topic_id, w.awaited::int4multirange FROM unnest(topic_ids, lie_down.awaited) AS w(topic_id, awaited)
+    ON CONFLICT (topic_id, member) DO UPDATE SET awaited = excluded.awaited;
 END
 $$;
 
@@ -467,5 +480,83 @@ BEGIN
         SELECT DISTINCT c.source FROM unnest(causes, sources, topic_ids, slots) AS c(i, source, topic_id, slot)
         WHERE cardinality(missed) > 0 AND c.i = f.i AND streams.slot_lock(c.topic_id, c.slot) = ANY (missed)
     ) FROM unnest(fenced) AS f(i);
+END
+$$;
+
+-- Headers as they are stored: at most 64 strings under names that are not ours, at most 16 KiB.
+CREATE FUNCTION streams.header_bytes(headers jsonb) RETURNS bytea LANGUAGE plpgsql IMMUTABLE STRICT AS $$
+DECLARE
+    encoded bytea := convert_to(headers::text, 'UTF8');
+BEGIN
+    IF jsonb_typeof(headers) <> 'object' OR octet_length(encoded) > 16384
+        OR (SELECT count(*) FROM jsonb_each(headers)) > 64
+        OR EXISTS (SELECT FROM jsonb_each(headers) h WHERE jsonb_typeof(h.value) <> 'string' OR h.key LIKE 'streams-%')
+    THEN
+        RAISE EXCEPTION 'headers are an object of at most 64 strings and 16 KiB, none of them named streams-…'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN encoded;
+END
+$$;
+
+-- Publish records of one topic in the caller's transaction, from SQL: `SELECT streams.publish_many('orders', …)`. Their
+-- offsets, in the order given. A key of NULL asks for no order. `ring`: false in a transaction that will be prepared.
+CREATE FUNCTION streams.publish_many(
+    topic text, keys text[], payloads bytea[], headers jsonb[] DEFAULT NULL, ring boolean DEFAULT true
+) RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    found_topic streams.topics;
+    count integer := coalesce(cardinality(keys), 0);
+    parts integer[];
+    slots integer[];
+    encoded bytea[];
+BEGIN
+    SELECT * INTO found_topic FROM streams.topics t WHERE t.name = publish_many.topic;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no topic %', quote_literal(publish_many.topic) USING ERRCODE = 'undefined_object',
+            HINT = 'It is made when a program that declares it first publishes or works.';
+    END IF;
+    IF coalesce(cardinality(payloads), 0) <> count OR cardinality(headers) <> count THEN
+        RAISE EXCEPTION 'there are % keys, % payloads and % headers', count, coalesce(cardinality(payloads), 0),
+            coalesce(cardinality(headers), count) USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF array_position(payloads, NULL) IS NOT NULL THEN
+        RAISE EXCEPTION 'a payload is NULL' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    IF EXISTS (SELECT FROM unnest(keys) AS k WHERE octet_length(convert_to(k, 'UTF8')) > 1024) THEN
+        RAISE EXCEPTION 'a key has more than 1,024 bytes' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF count = 0 THEN
+        RETURN '{}';
+    END IF;
+    SELECT array_agg(p.part), array_agg(coalesce(p.slot, 4096 + p.part)) INTO parts, slots FROM (
+        SELECT k.slot, coalesce(k.slot * found_topic.partitions / 4096,
+            floor(random() * found_topic.partitions)::integer) AS part
+        FROM (SELECT streams.slot_of(u) AS slot FROM unnest(keys) AS u) AS k
+    ) AS p;
+    SELECT array_agg(streams.header_bytes(h)) INTO encoded
+    FROM unnest(coalesce(headers, array_fill(NULL::jsonb, ARRAY[count]))) AS h;
+    RETURN streams.append_within(array_fill(found_topic.topic_id, ARRAY[count]), parts, slots, keys, payloads, encoded,
+        ring);
+END
+$$;
+
+-- Publish one record whose payload is bytes; its offset.
+CREATE FUNCTION streams.publish_bytes(
+    topic text, key text, payload bytea, headers jsonb DEFAULT NULL, ring boolean DEFAULT true
+) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT (streams.publish_many(topic, ARRAY[key], ARRAY[payload], ARRAY[headers], ring))[1]
+$$;
+
+-- Publish one record of a topic whose codec is JSON; its offset: `SELECT streams.publish('orders', 'customer-7', '{…}')`.
+CREATE FUNCTION streams.publish(
+    topic text, key text, payload jsonb, headers jsonb DEFAULT NULL, ring boolean DEFAULT true
+) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF EXISTS (SELECT FROM streams.topics t WHERE t.name = publish.topic AND t.codec <> 'json') THEN
+        RAISE EXCEPTION 'the payloads of topic % are no JSON', quote_literal(publish.topic)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Use streams.publish_bytes.';
+    END IF;
+    RETURN streams.publish_bytes(topic, key, convert_to(payload::text, 'UTF8'), headers, ring);
 END
 $$;

@@ -49,6 +49,18 @@ SELECT e.cursor, (
 ), NULL, NULL, NULL, NULL
 FROM unnest($8::integer[], $9::integer[], $10::integer[]) AS e(cursor, topic_id, partition)
 
+-- name: channel
+-- Where rings are heard.
+SELECT streams.channel()
+
+-- name: lie_down
+-- Be rung for.
+SELECT streams.lie_down($1, $2, $3)
+
+-- name: get_up
+-- Be rung for no more.
+DELETE FROM streams.sleepers WHERE member = $1
+
 -- name: holders
 -- Who holds slots, by topic and partition: whoever has an offset that nobody sees yet is among them.
 SELECT t.topic_id, CASE WHEN s.slot < 4096 THEN s.slot * t.partitions / 4096 ELSE s.slot - 4096 END AS partition,

@@ -1,0 +1,8 @@
+"""PostgreSQL's driver knows asyncio alone."""
+
+import pytest
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
