@@ -39,6 +39,9 @@ class Bare(Protocol):
 class BareServer(Bare, Protocol):
     """A connection to a database that many share."""
 
+    dsn: str
+    """The URL without what only we know."""
+
     async def sibling(self) -> Self:
         """Another connection, which writes to the same table. To be closed first."""
 
@@ -53,6 +56,9 @@ class BareServer(Bare, Protocol):
 
     async def make_schema(self) -> str:
         """A schema of somebody else's, dropped with what is in it when this is closed; its name."""
+
+    async def analyze(self, schema: str) -> None:
+        """Let the server look at what is in the tables of that schema, as it would by itself before long."""
 
     async def connection(self, schema: str) -> Any:
         """The driver's connection itself, for somebody else's library: what it makes goes into that schema."""

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, get_args
 import anyio
 from cyclopts import Parameter
 
-from streams.cli.bench import backlog, concurrent, handle, handover, idle, latency, publish, takeover, volume
+from streams.cli.bench import backlog, concurrent, handle, handover, idle, latency, peers, publish, takeover, volume
 from streams.cli.bench.figure import Figure
 from streams.cli.bench.report import as_json as report_as_json
 from streams.cli.bench.report import machine, print_report
@@ -21,7 +21,9 @@ from streams.cli.usage import UsageError
 from streams.clock import boottime
 from streams.stores.bare import kind_of
 
-Name = Literal["publish", "concurrent", "handle", "volume", "backlog", "latency", "idle", "takeover", "handover"]
+Name = Literal[
+    "publish", "concurrent", "handle", "peers", "volume", "backlog", "latency", "idle", "takeover", "handover"
+]
 Tell = Callable[[str], None]
 Measure = Callable[[Site, Sizes, Tell], Awaitable[list[Figure]]]
 
@@ -29,6 +31,7 @@ MEASUREMENTS: dict[Name, Measure] = {
     "publish": publish.measure,
     "concurrent": concurrent.measure,
     "handle": handle.measure,
+    "peers": peers.measure,
     "volume": volume.measure,
     "backlog": backlog.measure,
     "latency": latency.measure,
@@ -36,7 +39,7 @@ MEASUREMENTS: dict[Name, Measure] = {
     "takeover": takeover.measure,
     "handover": handover.measure,
 }
-SERVERS_ONLY: frozenset[Name] = frozenset({"concurrent", "volume"})
+SERVERS_ONLY: frozenset[Name] = frozenset({"concurrent", "peers", "volume"})
 """What is measured only where many share a database."""
 LARGEST_SCALE = 100.0
 

@@ -13,6 +13,9 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     concurrent_rounds: int = 5
     concurrent_records: int = 40_000
     volume_records: int = 100_000
+    peer_rounds: int = 3
+    peer_records: int = 200_000
+    peer_jobs: int = 20_000
     backlog_rounds: int = 2
     backlog_few: int = 50_000
     backlog_many: int = 1_000_000
@@ -31,6 +34,9 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
             concurrent_rounds=_scaled(self.concurrent_rounds, scale, least=2, most=self.concurrent_rounds),
             concurrent_records=_scaled(self.concurrent_records, scale, least=512),
             volume_records=_scaled(self.volume_records, scale, least=1_000),
+            peer_rounds=_scaled(self.peer_rounds, scale, least=1, most=self.peer_rounds),
+            peer_records=_scaled(self.peer_records, scale, least=100),
+            peer_jobs=_scaled(self.peer_jobs, scale, least=100),
             backlog_rounds=_scaled(self.backlog_rounds, scale, least=1, most=self.backlog_rounds),
             backlog_few=_scaled(self.backlog_few, scale, least=100),
             backlog_many=_scaled(self.backlog_many, scale, least=200),

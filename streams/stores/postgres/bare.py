@@ -34,6 +34,7 @@ WHERE topic_id = $1 AND partition = $2 AND "offset" > $3 ORDER BY "offset" LIMIT
 _TRANSACTIONS = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
 _LOGGED = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint"
 _CHANGED = "SELECT coalesce(sum(n_tup_upd + n_tup_del), 0)::bigint FROM pg_stat_user_tables WHERE schemaname = $1"
+_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = $1"
 
 
 class PostgresBare:
@@ -43,6 +44,7 @@ class PostgresBare:
 
     def __init__(self, url: PostgresUrl, schema: str, table: str, connection: asyncpg.Connection) -> None:
         self.server = f"PostgreSQL {connection.get_settings().server_version.split()[0]}"
+        self.dsn = url.dsn
         self._url = url
         self._schema = schema
         self._table = table
@@ -115,6 +117,10 @@ class PostgresBare:
         await self._connection.execute(f'CREATE SCHEMA "{name}"')
         self._to_drop.append(f'SCHEMA "{name}"')
         return name
+
+    async def analyze(self, schema: str) -> None:
+        for (table,) in await self._connection.fetch(_TABLES, schema):
+            await self._connection.execute(f'ANALYZE "{schema}"."{table}"')
 
     async def connection(self, schema: str) -> Any:
         connection = await connect_to(self._url, seconds=CONNECT_SECONDS)
