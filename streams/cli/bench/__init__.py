@@ -13,5 +13,5 @@
        ▼
      report ── a table, or JSON: figures, targets, machine
 
-The bare loops are the stores' own (`streams.stores.bare`).
+The bare loops are the stores' own (`streams.stores.yardstick`).
 """

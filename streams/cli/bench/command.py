@@ -17,6 +17,7 @@ from streams.cli.bench.sizes import Sizes
 from streams.cli.interrupt import ending_on_signals
 from streams.cli.options import LOGGING, Json, Logging
 from streams.cli.terminal import print_json, say
+from streams.cli.url import refuse_in_memory
 from streams.cli.usage import UsageError
 from streams.clock import boottime
 from streams.stores.bare import kind_of
@@ -80,8 +81,10 @@ def bench(
 
 def _chosen(only: Sequence[Name], url: str | None) -> list[Name]:
     names: tuple[Name, ...] = get_args(Name)
-    if url is not None and kind_of(url) == "postgresql":
-        return [name for name in names if not only or name in only]
+    if url is not None:
+        refuse_in_memory(url)
+        if kind_of(url) == "postgresql":
+            return [name for name in names if not only or name in only]
     if refused := [name for name in only if name in SERVERS_ONLY]:
         raise UsageError(f"--only {refused[0]} is measured on PostgreSQL only: add --url postgresql://…")
     return [name for name in names if name not in SERVERS_ONLY and (not only or name in only)]

@@ -19,7 +19,7 @@ from streams.cli.bench.figure import Figure, Target
 from streams.cli.bench.order import PARTITIONS, Order, key, order, rows
 from streams.cli.bench.site import Site
 from streams.cli.bench.sizes import Sizes
-from streams.stores.bare import BareServer
+from streams.stores.yardstick import BareServer
 
 TASKS = 256
 CONNECTIONS = 16

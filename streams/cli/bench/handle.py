@@ -18,7 +18,7 @@ from streams.cli.bench.order import PARTITIONS, Order
 from streams.cli.bench.site import PATIENCE_SECONDS, Site
 from streams.cli.bench.sizes import Sizes
 from streams.clock import boottime
-from streams.stores.bare import Bare
+from streams.stores.yardstick import Bare
 
 READ_ROWS = 500
 LOOK_SECONDS = 0.01

@@ -17,7 +17,7 @@ from streams.cli.bench.process import cpu_seconds
 from streams.cli.bench.site import Site, is_shared
 from streams.cli.bench.sizes import Sizes
 from streams.clock import boottime
-from streams.stores.bare import Bare
+from streams.stores.yardstick import Bare
 
 SETTLE_SECONDS = 3.0
 """From the last acquisition until it is taken to be idle, at most."""

@@ -16,7 +16,7 @@ from streams.cli.bench.order import PARTITIONS, Order, key, order, rows
 from streams.cli.bench.site import PATIENCE_SECONDS, Site, Worker, is_shared
 from streams.cli.bench.sizes import Sizes
 from streams.clock import boottime
-from streams.stores.bare import Bare
+from streams.stores.yardstick import Bare
 
 ROUNDS = 5
 REST_SECONDS = 0.01, 0.05

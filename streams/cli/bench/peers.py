@@ -19,7 +19,7 @@ from streams.cli.bench.order import KEYS, key, publications
 from streams.cli.bench.site import Site
 from streams.cli.bench.sizes import Sizes
 from streams.clock import boottime
-from streams.stores.bare import BareServer
+from streams.stores.yardstick import BareServer
 
 FILL_JOBS = 1_000
 PGQUEUER_BATCH = 500

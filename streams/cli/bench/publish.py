@@ -14,7 +14,7 @@ from streams.cli.bench.figure import Figure, Target
 from streams.cli.bench.order import PARTITIONS, Order, items, rows
 from streams.cli.bench.site import Site
 from streams.cli.bench.sizes import Sizes
-from streams.stores.bare import Bare
+from streams.stores.yardstick import Bare
 
 BATCH = 1_000
 """What `publish_many` writes at once."""

@@ -18,8 +18,9 @@ from streams.cli.child import Child
 from streams.cli.options import Database
 from streams.clock import boottime
 from streams.stores import Store, open_store
-from streams.stores.bare import Bare, BareServer, kind_of, open_bare, open_bare_server
+from streams.stores.bare import kind_of, open_bare, open_bare_server
 from streams.stores.rows import GroupStatus
+from streams.stores.yardstick import Bare, BareServer
 
 FILL_RECORDS = 10_000
 GROUP = "bench"

@@ -19,7 +19,7 @@ from streams.cli.bench.order import PARTITIONS, Order, items, rows
 from streams.cli.bench.publish import BATCH, write_bare
 from streams.cli.bench.site import Site
 from streams.cli.bench.sizes import Sizes
-from streams.stores.bare import BareServer
+from streams.stores.yardstick import BareServer
 
 GROUP = "volume"
 PASSES = "first pass after a checkpoint", "second pass"

@@ -7,11 +7,11 @@ from uuid import uuid4
 import anyio
 import asyncpg
 
-from streams.stores.bare import BareRow
 from streams.stores.postgres.session import CLOSE_SECONDS
 from streams.stores.postgres.session import connect as connect_to
 from streams.stores.postgres.url import PostgresUrl, parse
 from streams.stores.statements import in_schema
+from streams.stores.yardstick import BareRow
 
 CONNECT_SECONDS = 10.0
 FLUSH_SECONDS = 1.2

@@ -7,10 +7,10 @@ from uuid import uuid4
 import anyio
 
 from streams.clock import boottime
-from streams.stores.bare import BareRow
 from streams.stores.sqlite.schema import PACKAGE
 from streams.stores.sqlite.url import connect, parse
 from streams.stores.statements import statements
+from streams.stores.yardstick import BareRow
 
 BUSY_MILLISECONDS = 30_000
 LOOK_SECONDS = 0.001
