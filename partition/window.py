@@ -15,28 +15,33 @@ unsettled records are held: everything at or below the cursor that is not among 
 so the ranges are the complement of the unsettled offsets, and a slow record costs one gap however much settles above
 it. What the last owner settled above the cursor is *inherited*; the reader skips it, and the cursor moves over it.
 
+*Holes* are offsets below the cursor that the reader stepped over because they are not visible: a transaction that is
+still open, or was rolled back. They are asked for again with every read. A hole is neither settled nor unsettled: the
+position stays below the lowest, and no range includes one. What a hole held comes in below the cursor, and what is left
+of it when the reader knows that nobody can fill it any more counts as settled.
+
 A lane is the queue of one key. It is always in one state: *ready* (in the queue of the window), *taken* (its head is
 with a runner) or *held* (its head waits for its next attempt). Only the head of a taken lane can be settled, so two
 records of a key are never out at once.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
+from operator import attrgetter
+from typing import Generic, Literal, Protocol, TypeVar
+
+from partition.ranges import Hole, Range, covers, cut, merge, touches, union
 
 Order = Literal["key", "partition", "none"]
 
 WHOLE_EVERY = 64
 """A progress carries all ranges, not only the new ones, this often: it bounds what a successor has to read."""
 
-
-class Range(NamedTuple):
-    """Offsets from `low` to `high`, both included."""
-
-    low: int
-    high: int
+_NO_OFFSET = 1 << 63
+"""Above every offset."""
 
 
 class Item(Protocol):
@@ -51,6 +56,8 @@ class Item(Protocol):
 
 
 T = TypeVar("T", bound=Item)
+
+_offset = attrgetter("offset")
 
 
 class LaneState(Enum):
@@ -87,7 +94,9 @@ class Progress:
     """What a window has settled since the last one: the new position, and ranges above it.
 
     `number` counts the progresses of a window from 1. `whole` says that `settled` is everything above the position and
-    replaces what earlier progresses said; otherwise it adds to them. `records` is how many records it settles.
+    replaces what earlier progresses said; otherwise it adds to them. `records` is how many records it settles. What a
+    hole has left when it ended is no record, so a progress that says only what was settled since would leave it out:
+    the one that follows is whole.
     """
 
     number: int
@@ -102,7 +111,7 @@ class Window(Generic[T]):
 
     `position` and `settled` are where the last owner got to. `order` decides what a lane is: a key (records without one
     are lanes of their own), the partition (its lane is named `""`), or each record. `barred` lanes are held until
-    `unbar`: a handler of an earlier epoch still runs there.
+    `unbar`: a handler of an earlier epoch still runs there. `holes` are open: to be asked for again with the next read.
     """
 
     def __init__(
@@ -118,15 +127,17 @@ class Window(Generic[T]):
         self.position = position
         self.cursor = position
         self.inherited = tuple(settled)
+        self.holes: tuple[Hole, ...] = ()
         self.order = order
         self.limit_records = limit_records
         self.limit_bytes = limit_bytes
         self.ready: deque[Lane[T]] = deque()
         self._barred = set(barred)
         self._lanes: dict[str, Lane[T]] = {}
-        self._unsettled: dict[int, int] = {}  # offset to size, ascending: offsets are admitted in order
+        self._unsettled: dict[int, int] = {}  # offset to size, ascending
         self._bytes = 0
         self._moved: list[int] = []  # settled since the last progress
+        self._ended = False  # has a hole ended unfilled since then?
         self._committing = 0  # records of the progresses that are not in the store yet
         self._number = 0
         self._read_through(position)
@@ -142,7 +153,7 @@ class Window(Generic[T]):
     @property
     def dirty(self) -> bool:
         """Whether there is progress to commit."""
-        return bool(self._moved) or self._settled_through() > self.position
+        return bool(self._moved) or self._ended or self._settled_through() > self.position
 
     @property
     def uncommitted(self) -> int:
@@ -160,17 +171,66 @@ class Window(Generic[T]):
             return 0, 0
         return self.limit_records - held, self.limit_bytes - self._bytes
 
-    def admit(self, items: Sequence[T], through: int) -> None:
-        """Take in what was read above the cursor, lowest first, and move the cursor to `through`.
+    def admit(self, items: Sequence[T], through: int, holes: Sequence[Hole] = ()) -> None:
+        """Take in what was read above the cursor and out of the holes, lowest first, and move the cursor to `through`.
 
-        What lies at or below `through` and is not among `items` counts as settled: it was settled under an earlier
-        epoch, or never was a record.
+        `holes` are those that are open now, ascending: what is left of the earlier ones, and new ones above the cursor.
+        By partition they lie above `through`, since nothing is read beyond the first; else they lie below it. What lies
+        at or below `through`, is not among `items`, not unsettled already and in no hole counts as settled: it was
+        settled under an earlier epoch, or never was a record.
         """
         assert through >= self.cursor, "a reader never goes back"
+        if holes or self.holes:
+            self._admit_around_holes(items, through, holes)
+        else:
+            self._take_in(items, self.cursor, through)
+
+    def _admit_around_holes(self, items: Sequence[T], through: int, holes: Sequence[Hole]) -> None:
+        filling = items[: bisect_right(items, self.cursor, key=_offset)]
+        self._check_holes(items, through, holes)
+        self._check_filling(filling)
+        self._ended |= any(
+            high - low + 1 > bisect_right(items, high, key=_offset) - bisect_left(items, low, key=_offset)
+            for low, high in cut(self.holes, holes)
+        )
+        self.holes = tuple(holes)
+        self._take_in(items, filling[0].offset - 1 if filling else self.cursor, through)
+        if filling:
+            self._unsettled = dict(sorted(self._unsettled.items()))
+
+    def _check_holes(self, items: Sequence[T], through: int, holes: Sequence[Hole]) -> None:
+        """A hole is open: nothing that has ever counted as settled, and nothing that is read."""
+        possible = self._unread()
+        last = 0
+        for low, high in ((hole.low, hole.high) for hole in holes):
+            assert last < low <= high, "holes ascend"
+            last = high
+            assert covers(possible, low, high), "what was no hole, and was passed, is settled"
+            assert not touches(self.inherited, low, high), "what a former owner settled is no hole"
+            at = bisect_left(items, low, key=_offset)
+            assert at == len(items) or items[at].offset > high, "a hole holds no record"
+        if self.order == "partition":
+            assert not holes or holes[0].low > through, "nothing is read beyond a hole"
+        else:
+            assert last <= through, "a hole lies below something that was read"
+
+    def _check_filling(self, filling: Sequence[T]) -> None:
+        """Records at or below the cursor come out of holes, and never before one of their key that was read."""
+        possible = self._unread()
+        for item in filling:
+            assert covers(possible, item.offset, item.offset), "below the cursor, records come out of holes"
+            lane = None if item.key is None else self._lanes.get(item.key)
+            assert lane is None or lane.items[-1].offset < item.offset, "the records of a key come in offset order"
+
+    def _unread(self) -> tuple[Range, ...]:
+        """Where records may come from: the holes, and all above the cursor."""
+        return union([*(Range(hole.low, hole.high) for hole in self.holes), Range(self.cursor + 1, _NO_OFFSET)], 0)
+
+    def _take_in(self, items: Sequence[T], last: int, through: int) -> None:
+        """Put records that follow on the offset `last` into their lanes, and move the cursor to `through`."""
         lanes, unsettled, ready, barred = self._lanes, self._unsettled, self.ready, self._barred
         by_key = self.order == "key"
         name = "" if self.order == "partition" else None
-        last = self.cursor
         total = 0
         for item in items:
             offset = item.offset
@@ -229,6 +289,27 @@ class Window(Generic[T]):
         assert lane.items
         lane.state = HELD
 
+    def settle_held(self, lane: Lane[T]) -> T:
+        """Settle the head of a held lane, which stays held until it is let go: nothing of its key runs meanwhile."""
+        assert lane.state is HELD, "only a lane that is held waits for its settlement"
+        item = lane.items.pop(0)
+        self._bytes -= self._unsettled.pop(item.offset)
+        self._moved.append(item.offset)
+        lane.attempts = 0
+        return item
+
+    def settle_again(self, offset: int) -> None:
+        """Say once more that a record is settled, whose settlement the store has withheld."""
+        self._moved.append(offset)
+
+    def let_go(self, lane: Lane[T]) -> None:
+        """The settlement that a held lane waited for is in the store: its next record may run."""
+        assert lane.state is HELD
+        if lane.items:
+            self.give_back(lane)
+        elif lane.name is not None:
+            del self._lanes[lane.name]
+
     def unbar(self, name: str) -> bool:
         """Open a lane that was barred from the start; whether it has records that may run now."""
         if name not in self._barred:
@@ -248,7 +329,8 @@ class Window(Generic[T]):
         self.position = self._settled_through()
         moved, self._moved = self._moved, []
         self._committing += len(moved)
-        whole = self._number % WHOLE_EVERY == 1 or not self._unsettled
+        whole = self._number % WHOLE_EVERY == 1 or self._ended or not (self._unsettled or self.holes)
+        self._ended = False
         ranges = self._ranges() if whole else merge(sorted(o for o in moved if o > self.position))
         return Progress(self._number, self.position, tuple(ranges), whole, len(moved))
 
@@ -259,7 +341,8 @@ class Window(Generic[T]):
 
     def _settled_through(self) -> int:
         """Where the position is once what has been settled is in the store."""
-        return next(iter(self._unsettled), self.cursor + 1) - 1
+        through = next(iter(self._unsettled), self.cursor + 1) - 1
+        return min(through, self.holes[0].low - 1) if self.holes else through
 
     def _read_through(self, through: int) -> None:
         """Move the cursor, on over what is settled right behind it, and forget what it has passed."""
@@ -270,7 +353,7 @@ class Window(Generic[T]):
         self.cursor = through
 
     def _ranges(self) -> list[Range]:
-        """Everything settled above the position: what was read and is not unsettled, and what was inherited unread."""
+        """Everything settled above the position: read, not unsettled and in no hole; and what was inherited unread."""
         ranges = []
         low = self.position + 1
         for offset in self._unsettled:
@@ -279,29 +362,4 @@ class Window(Generic[T]):
             low = offset + 1
         if low <= self.cursor:
             ranges.append(Range(low, self.cursor))
-        return [*ranges, *self.inherited]
-
-
-def merge(offsets: Iterable[int]) -> list[Range]:
-    """Ascending offsets as ranges; neighbours share one."""
-    runs: list[list[int]] = []
-    for offset in offsets:
-        if runs and offset == runs[-1][1] + 1:
-            runs[-1][1] = offset
-        else:
-            runs.append([offset, offset])
-    return [Range(low, high) for low, high in runs]
-
-
-def union(ranges: Iterable[Range], above: int) -> tuple[Range, ...]:
-    """Ranges in any order as disjoint ascending ones, cut to what lies above an offset."""
-    joined: list[Range] = []
-    for low, high in sorted(ranges):
-        if high <= above:
-            continue
-        low = max(low, above + 1)
-        if joined and low <= joined[-1].high + 1:
-            joined[-1] = Range(joined[-1].low, max(joined[-1].high, high))
-        else:
-            joined.append(Range(low, high))
-    return tuple(joined)
+        return [*(cut(ranges, self.holes) if self.holes else ranges), *self.inherited]

@@ -1,5 +1,6 @@
 """`streams migrate` and `streams sql`: bringing a database's schema up to date, by us or by hand."""
 
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import anyio
@@ -10,7 +11,6 @@ from streams.cli.url import without_password
 from streams.errors import MigrationNeeded, SettingsError
 from streams.settings import resolve
 from streams.stores import open_store
-from streams.stores.sqlite.schema import PACKAGE, script
 from streams.stores.statements import Migration, in_schema, migrations
 
 
@@ -37,17 +37,32 @@ async def _migrate(database: Database) -> str:
 def sql(*, database: Database = DATABASE, as_json: Json = False, logging: Logging = LOGGING) -> None:
     """Print the migrations as SQL for an empty database, for those who apply them by hand.
 
-    Whatever is applied so is recognized: `streams sql | sqlite3 streams.db`. The URL says only for which database.
+    Whatever is applied so is recognized: `streams sql | sqlite3 streams.db`. The URL says only for which database:
+    `streams sql --url postgresql:// | psql`.
     """
     logging.set_up()
     settings = resolve(database.given(), {})
     open_store(settings.url, schema=settings.schema)  # Refuses what cannot be.
-    if urlsplit(settings.url).scheme != "sqlite":
-        raise SettingsError(f"{settings.url}: this database has no SQL; name another with --url, as sqlite:///any.db")
+    package, script = _sql_of(settings.url)
     if as_json:
-        print_json([_as_json(step, settings.schema) for step in migrations(PACKAGE)])
+        print_json([_as_json(step, settings.schema) for step in migrations(package)])
     else:
         print(script(settings.schema), end="")
+
+
+def _sql_of(url: str) -> tuple[str, Callable[[str], str]]:
+    """Where a database's migrations are, and what makes a script of them for a schema."""
+    match urlsplit(url).scheme:
+        case "sqlite":
+            from streams.stores.sqlite import schema as sqlite
+
+            return sqlite.PACKAGE, sqlite.script
+        case "postgresql" | "postgres":
+            from streams.stores.postgres import schema as postgres
+
+            return postgres.PACKAGE, postgres.script
+        case _:
+            raise SettingsError(f"{url}: this database has no SQL; name another with --url, as sqlite:///any.db")
 
 
 def _as_json(step: Migration, schema: str) -> dict[str, object]:

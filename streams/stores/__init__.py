@@ -59,4 +59,5 @@ def _scheme(url: str) -> str:
     try:
         return urlsplit(url).scheme
     except ValueError as error:
-        raise SettingsError(f"url={url!r} is no URL: {error}; write sqlite:///file.db or memory://") from error
+        shown = f"{url!r}" if url.startswith("sqlite:") else f"{url.partition(':')[0]}:…"  # There may be a password.
+        raise SettingsError(f"url={shown} is no URL: {error}; write sqlite:///file.db or memory://") from error

@@ -1,44 +1,43 @@
-"""What a database does without us: the yardstick that the benchmark holds beside each figure."""
+"""Opening the yardstick of the database that a URL names."""
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Literal
 
 from streams.errors import SettingsError
+from streams.stores.yardstick import Bare, BareServer
 
-BareRow = tuple[int, int, int, str | None, bytes, bytes | None, int]
-"""Topic's id, partition, offset, key, payload, headers, published_at: a record as a table holds it."""
-
-
-class Bare(Protocol):
-    """One connection of the driver's own, with the durability that the URL asks for. It blocks."""
-
-    server: str
-    """What the database is, and its version."""
-
-    def make_table(self) -> None:
-        """A table of the shape that records have, until this is closed."""
-
-    def write(self, rows: Sequence[BareRow]) -> None:
-        """Rows into that table, in one transaction."""
-
-    def read(self, topic: str, limit: int) -> Iterator[list[tuple[int, bytes]]]:
-        """Offsets and payloads of a topic's records, so many at a time, lowest first in each partition."""
-
-    def version(self) -> int:
-        """A number that changes with every transaction that another connection has written."""
-
-    def close(self) -> None:
-        """Drop the table, if it was made, and give the connection back."""
+Kind = Literal["sqlite", "postgresql"]
 
 
-def open_bare(url: str, *, schema: str) -> Bare:
+def kind_of(url: str) -> Kind:
+    """Which database a URL names.
+
+    Raises:
+        SettingsError: one for which there is no such yardstick.
+    """
+    match url.partition(":")[0]:
+        case "sqlite":
+            return "sqlite"
+        case "postgresql" | "postgres":
+            return "postgresql"
+        case other:
+            raise SettingsError(f"{other} cannot be measured; use sqlite:///file.db or postgresql://…")
+
+
+async def open_bare(url: str, *, schema: str) -> Bare:
     """On the database that a URL names. It has to have our tables.
 
     Raises:
         SettingsError: a database for which there is no such yardstick.
     """
-    if not url.startswith("sqlite:"):
-        raise SettingsError(f"{url.partition(':')[0]} cannot be measured yet; use sqlite:///file.db")
+    if kind_of(url) == "postgresql":
+        return await open_bare_server(url, schema=schema)
     from streams.stores.sqlite.bare import SqliteBare
 
     return SqliteBare(url, schema=schema)
+
+
+async def open_bare_server(url: str, *, schema: str) -> BareServer:
+    """The same, of a database that many share."""
+    from streams.stores.postgres.bare import PostgresBare
+
+    return await PostgresBare.connect(url, schema=schema)

@@ -30,6 +30,7 @@ from streams.stores.rows import (
     Settlement,
     TopicRow,
     TopicStatus,
+    Verdict,
     View,
     lag,
 )
@@ -87,6 +88,7 @@ class _State:
 class MemoryStore:
     """A handle on a database in this process's memory."""
 
+    withholds = False
     poll_seconds = 0.25  # other event loops of this process do not ring
 
     def __init__(self, *, clock: Callable[[], int] = wall_micros, state: _State | None = None) -> None:
@@ -255,12 +257,12 @@ class MemoryStore:
 
     # Settlement
 
-    async def commit(self, settlements: Sequence[Settlement]) -> list[bool]:
+    async def commit(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         if any(settlement.statements for settlement in settlements):
             raise StreamsError("memory:// cannot execute SQL; use SQLite or PostgreSQL")
         with self._write() as state:
             _check_new(state, settlements)
-            return [_settle(state, settlement) for settlement in settlements]
+            return [Verdict(_settle(state, settlement)) for settlement in settlements]
 
     async def groups(self) -> list[GroupStatus]:
         with self._state.lock:

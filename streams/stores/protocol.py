@@ -22,6 +22,7 @@ from streams.stores.rows import (
     Settlement,
     TopicRow,
     TopicStatus,
+    Verdict,
     View,
 )
 
@@ -71,10 +72,14 @@ class Log(Writer, Protocol):
         """
 
     async def fetch(self, cursors: Sequence[Cursor]) -> list[Fetched]:
-        """What lies above each cursor, in one snapshot; answers in the order of the cursors.
+        """What lies above each cursor and in its holes, in one snapshot; answers in the order of the cursors.
 
-        Records come lowest first and none is left out below the last. At least one comes if there is one and
-        `limit_records` is not 0, whatever its size.
+        Records come lowest first and none is left out below the last, not those in holes either. At least one comes if
+        there is one and `limit_records` is not 0, whatever its size.
+
+        Where transactions overlap, an offset below a visible one may still be filled. Such holes are in the answer
+        until they are filled, or nobody is left who could fill them; what the cursor skips is none. The records of a
+        key never come out of their order: one that may still fill a hole lies above all visible ones of its key.
         """
 
     async def rung(self, timeout_seconds: float) -> None:
@@ -136,12 +141,17 @@ class Coordination(Protocol):
 class SettlementLog(Protocol):
     """What groups have done."""
 
-    async def commit(self, settlements: Sequence[Settlement]) -> list[bool]:
-        """Apply each settlement, fenced by its lease's member and epoch; False: refused, nothing of it happened.
+    withholds: bool
+    """Whether `commit` may withhold records that publish; else it waits for nobody."""
+
+    async def commit(self, settlements: Sequence[Settlement]) -> list[Verdict]:
+        """Apply each settlement, fenced by its lease's member and epoch, or refuse it: then nothing of it happened.
+
+        A record that is withheld has to be among the `causes` of the next settlement of its partition.
 
         Settlements are keyed by (group, topic, partition, epoch, number), and numbers grow within an epoch. One that is
-        already in, or before one that is, is not applied again and answers True: trying again after a lost answer is
-        safe. Of a record that is dead already, the new letter replaces the old one.
+        already in, or before one that is, is not applied again and answers as it did: trying again after a lost answer
+        is safe. Of a record that is dead already, the new letter replaces the old one.
 
         Raises:
             UnknownTopic: a record is to be published to a partition that does not exist; nothing of any was applied.

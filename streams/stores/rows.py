@@ -84,9 +84,9 @@ class Cursor(NamedTuple):
 class Fetched(NamedTuple):
     """Records lowest first; nothing unsettled at or below `through` is missing from them, but for what `holes` cover.
 
-    Those out of the cursor's holes lie at or below its `after`. `holes` are still open, or not read to their end because
-    a limit was reached: ascending, disjoint, at or below `through`. When the cursor is `in_order` the records end below
-    the first open hole, `through` is the offset before it, and it alone is in `holes`.
+    Those out of the cursor's holes lie at or below its `after`. `holes` are still open, or not read to their end
+    because a limit was reached: ascending, disjoint, at or below `through`. When the cursor is `in_order` the records
+    end below the first open hole, `through` is the offset before it, and it alone is in `holes`.
     """
 
     records: list[Record]
@@ -163,15 +163,27 @@ class Statement(NamedTuple):
 
 
 class Settlement(msgspec.Struct, frozen=True):
-    """All that one partition commits at once, under its lease: it happens whole, once, or not at all."""
+    """All that one partition commits at once, under its lease: it happens whole, once, or not at all.
+
+    `causes` are the offsets of the records whose handlers published what is in `publish`, one for each. With them, a
+    store may withhold a record whose publications find the place of their key taken.
+    """
 
     lease: Lease
     progress: Progress
     publish: tuple[Publication, ...] = ()
+    causes: tuple[int, ...] = ()
     dead: tuple[DeadLetter, ...] = ()
     park: tuple[Parked, ...] = ()
     unpark: tuple[int, ...] = ()
     statements: tuple[Statement, ...] = ()
+
+
+class Verdict(NamedTuple):
+    """What became of a settlement. `withheld`: offsets that stayed unsettled, and nothing of theirs was published."""
+
+    applied: bool
+    withheld: tuple[int, ...] = ()
 
 
 class TopicStatus(msgspec.Struct, frozen=True):

@@ -3,19 +3,31 @@
 Only the event loop that owns it touches it. Once it is closed, whatever comes back from its handlers is dropped.
 """
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import anyio
 
 from partition import Lane, Window
 from streams.errors import PositionBeyondLog
-from streams.stores.rows import Cursor, DeadLetter, Fetched, Held, Publication, Record, Settlement
+from streams.stores.rows import Cursor, DeadLetter, Fetched, Held, Hole, Publication, Record, Settlement
 from streams.subscription import Subscription
 from streams.worker.heart import Heart
 
 WINDOW_RECORDS = 2_000
 WINDOW_BYTES = 4 << 20
 ALL_WINDOWS_BYTES = 64 << 20
+MOST_OUTPUTS = 250
+"""So many publications of lanes that wait a settlement takes: each may need a lock of its own in the database."""
+
+
+class _Output(NamedTuple):
+    """A record that was handled, in a lane that waits, and what its handler published."""
+
+    lane: Lane[Record]
+    offset: int
+    publications: list[Publication]
 
 
 class Actor:
@@ -49,6 +61,7 @@ class Actor:
             limit_bytes=WINDOW_BYTES,
             barred=barred,
         )
+        self.holes: tuple[Hole, ...] = ()  # as the store described those of the window
         self.taking = True  # may records be started?
         self.handing_over = False
         self.closed = False  # is it over? Then nothing that comes back counts
@@ -58,6 +71,10 @@ class Actor:
         self.running = 0
         self.quiet = anyio.Event()  # replaced by whoever waits for running to become 0
         self.outbox: list[Publication] = []
+        self.causes: list[int] = []  # of each publication the record that it goes with
+        self.waiting: deque[_Output] = deque()  # handled; their lanes go on when their settlement is in the store
+        self.withheld = 0  # so many of them were sent, and withheld
+        self.sent: dict[int, _Output] = {}  # those of the settlement that is on its way, by offset
         self.dead: list[DeadLetter] = []
 
     @property
@@ -81,14 +98,22 @@ class Actor:
             return None
         window = self.window
         return Cursor(
-            self.topic_id, self.lease.partition, window.cursor, window.inherited, records, min(room_bytes, limit_bytes)
+            self.topic_id,
+            self.lease.partition,
+            window.cursor,
+            window.inherited,
+            records,
+            min(room_bytes, limit_bytes),
+            self.holes,
+            window.order == "partition",
         )
 
     def admit(self, fetched: Fetched, cursor: Cursor) -> bool:
         """Take in what was read, unless that has been overtaken; whether a lane may run now."""
-        if self.closed or self.window.cursor != cursor.after:
+        if self.closed or self.window.cursor != cursor.after or self.holes != cursor.holes:
             return False
-        self.window.admit(fetched.records, fetched.through)
+        self.window.admit(fetched.records, fetched.through, fetched.holes)
+        self.holes = fetched.holes
         if self.window.dirty and not self.moved:  # the position moves over what was never a record
             self.moved = True
             self._on_moved(self)
@@ -106,21 +131,56 @@ class Actor:
             self._on_room()
         return follows
 
+    @property
+    def unsaid(self) -> bool:
+        """Whether there is something to commit that the store has not answered yet, nor withheld."""
+        return self.window.dirty or self.window.uncommitted > 0 or len(self.waiting) > self.withheld
+
+    def settle_when_committed(self, lane: Lane[Record], outbox: list[Publication]) -> None:
+        """Settle a lane's head with the next commit, along with what its handler published; its lane waits for that."""
+        self.window.hold(lane)
+        self.waiting.append(_Output(lane, lane.head.offset, list(outbox)))
+        if not self.moved:
+            self.moved = True
+            self._on_moved(self)
+
     def settlement(self) -> Settlement | None:
         """All that was settled since the last call; None when nothing was."""
         self.moved = False
-        if self.closed or (progress := self.window.advance()) is None:
+        if self.closed:
             return None
-        made = Settlement(self.lease, progress, tuple(self.outbox), tuple(self.dead))
+        self._send_waiting()
+        if (progress := self.window.advance()) is None:
+            return None
+        made = Settlement(self.lease, progress, tuple(self.outbox), tuple(self.causes), tuple(self.dead))
         self.outbox.clear()
+        self.causes.clear()
         self.dead.clear()
         return made
 
-    def committed(self, settlement: Settlement) -> None:
-        """A settlement is in the store."""
+    def _send_waiting(self) -> None:
+        """Put those that wait into the next settlement, as many as one transaction may find slots for."""
+        while self.waiting and len(self.outbox) < MOST_OUTPUTS:
+            output = self.waiting.popleft()
+            if output.lane.items and output.lane.head.offset == output.offset:
+                self.window.settle_held(output.lane)
+            else:
+                self.window.settle_again(output.offset)
+            self.sent[output.offset] = output
+            self.outbox += output.publications
+            self.causes += [output.offset] * len(output.publications)
+
+    def committed(self, settlement: Settlement, withheld: Sequence[int] = ()) -> bool:
+        """A settlement is in the store, but for what it withheld; whether a lane may run now."""
         self.window.committed(settlement.progress)
+        self.withheld = len(withheld)
+        self.waiting.extendleft(self.sent.pop(offset) for offset in reversed(withheld))
+        for output in self.sent.values():
+            self.window.let_go(output.lane)
+        self.sent.clear()
         if self.more:
             self._on_room()
+        return bool(self.window.ready)
 
     def close(self) -> None:
         """The lease is gone: nothing starts, nothing that comes back counts."""

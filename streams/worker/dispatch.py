@@ -60,7 +60,9 @@ class Dispatcher:
         *,
         prepare: Prepare,
         clock: Callable[[], float] = boottime,
+        withholds: bool = False,
     ) -> None:
+        self._withholds = withholds
         self.subscription = subscription
         self.current: dict[int, Actor] = {}
         self._group = group
@@ -219,7 +221,12 @@ class Dispatcher:
                 if actor.closed or (failure is not None and is_cancelled()):
                     return True
                 if failure is None:
-                    more = actor.settle(lane, NOTHING if context is None else context.outbox)
+                    outbox = NOTHING if context is None else context.outbox
+                    if outbox and self._withholds:
+                        actor.settle_when_committed(lane, outbox)
+                        more = False
+                    else:
+                        more = actor.settle(lane, outbox)
                 else:
                     more = self._failed(actor, lane, failure)
             if not more:

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Collection
 
 from streams.stores.protocol import Store
+from streams.stores.rows import Cursor, Fetched
 from streams.worker.actor import ALL_WINDOWS_BYTES, WINDOW_BYTES, Actor
 from streams.worker.backoff import AWAY, Backoff
 from streams.worker.signal import Signal
@@ -51,8 +52,17 @@ class Fetcher:
         for (actor, cursor), fetched in zip(reads, found, strict=True):
             if actor.admit(fetched, cursor):
                 self._on_ready(actor)
-            actor.more = len(fetched.records) == cursor.limit_records or bool(
-                fetched.records and fetched.through == fetched.records[-1].offset
-            )
+            actor.more = may_have_more(fetched, cursor)
             again = again or (actor.more and actor.window.room()[0] > 0)
         return again
+
+
+def may_have_more(fetched: Fetched, cursor: Cursor) -> bool:
+    """Whether there may be something visible that a limit has left out.
+
+    Where only holes gave records, those may have come to an end, or to the limit in bytes: the next read tells.
+    """
+    if not fetched.records:
+        return False
+    last = fetched.records[-1].offset
+    return len(fetched.records) == cursor.limit_records or last == fetched.through or last <= cursor.after

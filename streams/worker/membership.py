@@ -115,7 +115,7 @@ class Membership:
 
     async def _live(self, stop: anyio.Event, until_idle: bool) -> None:
         async with anyio.create_task_group() as group:
-            self._settler = Settler(self._store, on_refused=self._lose)
+            self._settler = Settler(self._store, on_refused=self._lose, on_ready=self._ready)
             self._handover = Handover(
                 self._store,
                 self._dispatchers,
@@ -187,8 +187,10 @@ class Membership:
             if self._clock() >= self._heart.trust_until:
                 log.warning("member %s: cannot know any more that its leases hold, and stops itself", self.me)
                 self._finish(End.LOST)
-            for actor in self._actors.values():  # One that was passed over when a beat was late goes on.
-                self._ready(actor)
+            for actor in self._actors.values():
+                self._ready(actor)  # One that was passed over when a beat was late goes on.
+                if actor.waiting:
+                    self._settler.moved(actor)  # What was withheld is tried again.
             await anyio.sleep(pause)
 
     async def _stop_when(self, stop: anyio.Event) -> None:

@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from partition import Beat, Judgement, Lease, Range, Sighting, assign, judge
-from partition.window import merge
+from partition.ranges import merge
 from streams.clock import TICK_SECONDS
 from streams.errors import PositionBeyondLog
 from streams.stores.protocol import Store

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from streams.stores.protocol import Store
-from streams.stores.rows import Settlement
+from streams.stores.rows import Settlement, Verdict
 from streams.worker.actor import Actor
 from streams.worker.backoff import AWAY, Backoff
 from streams.worker.signal import Signal
@@ -23,18 +23,22 @@ LINGER_SECONDS = 0.02
 class Settler:
     """Commits what the actors of a process have settled."""
 
-    def __init__(self, store: Store, *, on_refused: Callable[[Actor], None]) -> None:
+    def __init__(self, store: Store, *, on_refused: Callable[[Actor], None], on_ready: Callable[[Actor], None]) -> None:
         self._store = store
+        self._on_ready = on_ready
         self._on_refused = on_refused
         self._moved: dict[Actor, None] = {}  # in the order in which they first moved
         self._group: list[tuple[Actor, Settlement]] = []  # on its way; kept until its answer is known
         self._wake = Signal()
+        self._hurry = Signal()
         self._done = anyio.Event()
 
     def moved(self, actor: Actor) -> None:
-        """An actor has something to commit."""
+        """An actor has something to commit; one with lanes that wait for it does not wait for others to gather."""
         self._moved[actor] = None
         self._wake.raise_()
+        if actor.waiting:
+            self._hurry.raise_()
 
     async def run(self) -> None:
         """Commit what moved, at least `LINGER_SECONDS` from one start to the next."""
@@ -43,7 +47,7 @@ class Settler:
                 await self._wake.wait()
             started = anyio.current_time()
             await self.commit()
-            await anyio.sleep(max(0.0, started + LINGER_SECONDS - anyio.current_time()))
+            await self._hurry.wait(max(0.0, started + LINGER_SECONDS - anyio.current_time()))
 
     async def commit(self) -> None:
         """Commit what moved until now; what was on its way goes first."""
@@ -60,22 +64,22 @@ class Settler:
         """Commit the group, and tell its actors."""
         applied = await self._apply([settlement for _, settlement in self._group])
         group, self._group = self._group, []
-        for (actor, settlement), ok in zip(group, applied, strict=True):
-            if not ok:
+        for (actor, settlement), verdict in zip(group, applied, strict=True):
+            if not verdict.applied:
                 self._on_refused(actor)
-            elif not actor.closed:
-                actor.committed(settlement)
+            elif not actor.closed and actor.committed(settlement, verdict.withheld):
+                self._on_ready(actor)
 
     async def flush(self, actor: Actor) -> None:
-        """Return when all that the actor has settled is committed, or the actor is closed."""
-        while not actor.closed and (actor.window.dirty or actor.window.uncommitted or self._on_its_way(actor)):
+        """Return when all that the actor has settled is committed or withheld, or the actor is closed."""
+        while not actor.closed and (actor.unsaid or self._on_its_way(actor)):
             self.moved(actor)
             await self._done.wait()
 
     def _on_its_way(self, actor: Actor) -> bool:
         return any(other is actor for other, _ in self._group)
 
-    async def _apply(self, settlements: Sequence[Settlement]) -> list[bool]:
+    async def _apply(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """The store's answer, however long it is away: nobody is charged for that."""
         backoff = Backoff("settlements cannot be committed", log)
         while True:

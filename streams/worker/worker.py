@@ -66,7 +66,9 @@ class Worker:
         drained: bool | None = None
         async with anyio.create_task_group() as group:
             dispatchers = {
-                one.pair: Dispatcher(one, group, prepare=self._prepare, clock=self._clock)
+                one.pair: Dispatcher(
+                    one, group, prepare=self._prepare, clock=self._clock, withholds=self._store.withholds
+                )
                 for one in self._subscriptions
             }
             for dispatcher in dispatchers.values():

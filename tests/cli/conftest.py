@@ -10,6 +10,7 @@ import pytest
 
 from streams import Context, DeadLetter, Streams
 from tests.cli.processes import Cli, Here
+from tests.servers.server import Server
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +63,14 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def database(filled: Path, tmp_path: Path) -> Path:
     """`streams.db` with three topics; of orders, billing has handled two records and given up on one."""
     return Path(shutil.copy(filled, tmp_path / "streams.db"))
+
+
+@pytest.fixture
+def postgres(server: Server) -> Iterator[str]:
+    """The URL of an empty PostgreSQL database, dropped after the test."""
+    url = server.create_database()
+    yield url
+    server.drop_database(url)
 
 
 SHOP = """

@@ -119,6 +119,13 @@ def test_in_a_database_of_the_users_its_topics_stay_and_its_tables_do_not(cli: C
     assert b"streams_bare" not in (cli.folder / "mine.db").read_bytes()
 
 
+@pytest.mark.parametrize("name", ["concurrent", "peers", "volume"])
+def test_what_is_measured_on_a_server_only_is_wrong_usage_elsewhere(cli: Cli, temporary: Path, name: str) -> None:
+    ended = cli("bench", "--only", name)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"--only {name} is measured on PostgreSQL only" in ended.err
+
+
 def test_a_database_inside_one_process_is_refused(cli: Cli, temporary: Path) -> None:
     ended = cli(*QUICK, "publish", "--url", "memory://")
     assert (ended.code, ended.out) == (1, "")

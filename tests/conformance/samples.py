@@ -16,8 +16,11 @@ from streams.stores.rows import (
     Record,
     Settlement,
     TopicRow,
+    Verdict,
 )
 from tests.conformance.clock import MICROS
+
+APPLIED, REFUSED = Verdict(True), Verdict(False)
 
 LEASE_SECONDS = 10
 ORDERS = "orders"

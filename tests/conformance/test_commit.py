@@ -9,12 +9,14 @@ import pytest
 from partition import Lease
 from streams.errors import StreamsError, UnknownTopic
 from streams.stores.protocol import Store
-from streams.stores.rows import Held, Publication, Settlement, Statement, TopicRow
+from streams.stores.rows import Held, Publication, Settlement, Statement, TopicRow, Verdict
 from tests.conformance.clock import Clock
 from tests.conformance.samples import (
+    APPLIED,
     BILLING,
     ORDERS,
     PAIR,
+    REFUSED,
     letter,
     member,
     parked,
@@ -54,7 +56,7 @@ async def effects(store: Store, invoices: TopicRow, partition: int = 0) -> tuple
 
 
 async def test_the_holder_of_a_lease_commits(store: Store, held: Held) -> None:
-    assert await store.commit([settlement(held.lease, 1, 5)]) == [True]
+    assert await store.commit([settlement(held.lease, 1, 5)]) == [APPLIED]
     assert (await status_of(store)).position == 5
 
 
@@ -65,7 +67,10 @@ async def test_committing_nothing_answers_nothing(store: Store) -> None:
 async def test_several_partitions_commit_at_once(store: Store, held: Held) -> None:
     second = await take(store, "ann", 3)
     await take(store, "bob", 1)
-    assert await store.commit([settlement(second.lease, 1, 7), settlement(held.lease, 1, 5)]) == [True, True]
+    assert await store.commit([settlement(second.lease, 1, 7), settlement(held.lease, 1, 5)]) == [
+        APPLIED,
+        APPLIED,
+    ]
     (status,) = await store.groups()
     assert [partition.position for partition in status.partitions] == [5, 0, 0, 7]
 
@@ -91,22 +96,22 @@ async def test_a_commit_is_seen_by_another_handle(store: Store, other: Store, he
 )
 async def test_without_the_lease_nothing_happens(store: Store, held: Held, invoices: TopicRow, wrong: Lease) -> None:
     before = await store.groups()
-    assert await store.commit([everything(wrong, invoices)]) == [False]
+    assert await store.commit([everything(wrong, invoices)]) == [REFUSED]
     assert await store.groups() == before
     assert await effects(store, invoices) == (0, 0, 0, 0)
 
 
 async def test_a_released_lease_commits_nothing(store: Store, held: Held, invoices: TopicRow) -> None:
     await store.release([held.lease])
-    assert await store.commit([everything(held.lease, invoices)]) == [False]
+    assert await store.commit([everything(held.lease, invoices)]) == [REFUSED]
     assert await effects(store, invoices) == (0, 0, 0, 0)
 
 
 async def test_a_stale_epoch_of_the_same_member_commits_nothing(store: Store, held: Held, invoices: TopicRow) -> None:
     again = await take_again(store, held)
-    assert await store.commit([everything(held.lease, invoices)]) == [False]
+    assert await store.commit([everything(held.lease, invoices)]) == [REFUSED]
     assert await effects(store, invoices) == (0, 0, 0, 0)
-    assert await store.commit([everything(again.lease, invoices)]) == [True]
+    assert await store.commit([everything(again.lease, invoices)]) == [APPLIED]
 
 
 async def test_a_lease_that_was_taken_over_commits_nothing(
@@ -114,14 +119,14 @@ async def test_a_lease_that_was_taken_over_commits_nothing(
 ) -> None:
     await other.register(member("cid"), replaces="ann")
     taken = await take(other, "cid")
-    assert await store.commit([everything(held.lease, invoices)]) == [False]
+    assert await store.commit([everything(held.lease, invoices)]) == [REFUSED]
     assert await effects(store, invoices) == (0, 0, 0, 0)
-    assert await other.commit([settlement(taken.lease, 1, 2)]) == [True]
+    assert await other.commit([settlement(taken.lease, 1, 2)]) == [APPLIED]
 
 
 async def test_a_member_that_left_commits_nothing(store: Store, held: Held, invoices: TopicRow) -> None:
     await store.leave("ann")
-    assert await store.commit([everything(held.lease, invoices)]) == [False]
+    assert await store.commit([everything(held.lease, invoices)]) == [REFUSED]
     assert await effects(store, invoices) == (0, 0, 0, 0)
 
 
@@ -132,7 +137,7 @@ async def test_a_refused_settlement_leaves_the_others_applied(store: Store, held
     answers = await store.commit(
         [everything(held.lease, invoices), everything(lost.lease, invoices), everything(third.lease, invoices)]
     )
-    assert answers == [True, False, True]
+    assert answers == [APPLIED, REFUSED, APPLIED]
     assert await effects(store, invoices, 0) == (1, 2, 2, 1)
     assert await effects(store, invoices, 1) == (0, 2, 2, 0)
     assert await effects(store, invoices, 2) == (1, 2, 2, 1)
@@ -140,17 +145,17 @@ async def test_a_refused_settlement_leaves_the_others_applied(store: Store, held
 
 async def test_the_same_settlement_again_is_in_already(store: Store, held: Held, invoices: TopicRow) -> None:
     once = everything(held.lease, invoices)
-    assert await store.commit([once]) == [True]
+    assert await store.commit([once]) == [APPLIED]
     before = await store.groups(), await store.dead()
-    assert await store.commit([once]) == [True]
-    assert await store.commit([once, once]) == [True, True]
+    assert await store.commit([once]) == [APPLIED]
+    assert await store.commit([once, once]) == [APPLIED, APPLIED]
     assert await effects(store, invoices) == (1, 1, 1, 1)
     assert (await store.groups(), await store.dead()) == before
 
 
 async def test_a_settlement_twice_in_one_call_happens_once(store: Store, held: Held, invoices: TopicRow) -> None:
     once = everything(held.lease, invoices)
-    assert await store.commit([once, once]) == [True, True]
+    assert await store.commit([once, once]) == [APPLIED, APPLIED]
     assert await effects(store, invoices) == (1, 1, 1, 1)
 
 
@@ -161,7 +166,7 @@ async def test_a_settlement_before_one_that_is_in_is_in_too(
     first = everything(held.lease, invoices)
     await store.commit([first])
     await store.commit([settlement(held.lease, 2, 3, unpark=(2,), whole=whole)])
-    assert await store.commit([first]) == [True]
+    assert await store.commit([first]) == [APPLIED]
     assert await effects(store, invoices) == (3, 1, 1, 0)
 
 
@@ -170,7 +175,7 @@ async def test_an_unpark_that_is_tried_again_leaves_what_was_parked_since(store:
     unpark = settlement(held.lease, 2, 1, unpark=(2,))
     await store.commit([unpark])
     await store.commit([settlement(held.lease, 3, 1, park=(parked(2),))])
-    assert await store.commit([unpark]) == [True]
+    assert await store.commit([unpark]) == [APPLIED]
     assert (await status_of(store)).parked == 1
 
 
@@ -178,14 +183,14 @@ async def test_numbers_start_again_with_every_epoch(store: Store, held: Held, in
     for number in (1, 2, 3):
         await store.commit([everything(held.lease, invoices, number, number)])
     again = await take_again(store, held)
-    assert await store.commit([everything(again.lease, invoices, 1, 4)]) == [True]
+    assert await store.commit([everything(again.lease, invoices, 1, 4)]) == [APPLIED]
     assert await effects(store, invoices) == (4, 4, 4, 4)
 
 
 async def test_numbers_are_the_partitions_own(store: Store, held: Held, invoices: TopicRow) -> None:
     second = await take(store, "ann", 1)
     await store.commit([everything(held.lease, invoices, 1)])
-    assert await store.commit([everything(second.lease, invoices, 1)]) == [True]
+    assert await store.commit([everything(second.lease, invoices, 1)]) == [APPLIED]
     assert await effects(store, invoices, 1) == (1, 2, 2, 1)
 
 
@@ -213,7 +218,7 @@ async def test_a_settlement_that_publishes_to_nowhere_undoes_the_whole_commit(
         await store.commit([everything(held.lease, invoices), bad])
     assert await effects(store, invoices, 0) == (0, 0, 0, 0)
     assert await effects(store, invoices, 1) == (0, 0, 0, 0)
-    assert await store.commit([everything(held.lease, invoices)]) == [True]
+    assert await store.commit([everything(held.lease, invoices)]) == [APPLIED]
 
 
 async def test_what_a_refused_settlement_would_publish_does_not_matter(
@@ -223,13 +228,17 @@ async def test_what_a_refused_settlement_would_publish_does_not_matter(
     await store.commit([settlement(held.lease, 1, 1)])
     lost = Lease(BILLING, ORDERS, 0, "ann", 7)
     refused, in_already = settlement(lost, 2, 2, publish=nowhere), settlement(held.lease, 1, 1, publish=nowhere)
-    assert await store.commit([refused, in_already, settlement(held.lease, 2, 3)]) == [False, True, True]
+    assert await store.commit([refused, in_already, settlement(held.lease, 2, 3)]) == [
+        REFUSED,
+        APPLIED,
+        APPLIED,
+    ]
     assert (await status_of(store)).position == 3
 
 
 async def test_two_letters_of_a_record_in_one_settlement_are_one(store: Store, held: Held) -> None:
     letters = letter(held.lease, 1, attempts=1), letter(held.lease, 2), letter(held.lease, 1, attempts=2)
-    assert await store.commit([settlement(held.lease, 1, 2, dead=letters)]) == [True]
+    assert await store.commit([settlement(held.lease, 1, 2, dead=letters)]) == [APPLIED]
     assert [(one.offset, one.attempts) for one in await store.dead()] == [(2, 3), (1, 2)]
 
 
@@ -285,7 +294,7 @@ async def test_parked_rows_come_and_go_with_settlements(store: Store, held: Held
         ({"unpark": (9,)}, 0),
     ]
     for number, (change, count) in enumerate(steps, start=1):
-        assert await store.commit([settlement(held.lease, number, **change)]) == [True]
+        assert await store.commit([settlement(held.lease, number, **change)]) == [APPLIED]
         assert (await status_of(store)).parked == count
 
 
@@ -311,7 +320,7 @@ async def test_statements_are_executed_or_refused_with_nothing_done(
     with_sql = msgspec.structs.replace(everything(second.lease, invoices), statements=(Statement("SELECT 1", ()),))
     both = [everything(held.lease, invoices), with_sql]
     if executes_sql:
-        assert await store.commit(both) == [True, True]
+        assert await store.commit(both) == [APPLIED, APPLIED]
         return
     with pytest.raises(StreamsError, match="cannot execute SQL"):
         await store.commit(both)
@@ -349,7 +358,7 @@ async def test_a_reader_sees_a_commit_whole_or_not_at_all(
 async def test_a_takeover_and_a_commit_at_once_agree_on_what_was_settled(
     store: Store, other: Store, held: Held
 ) -> None:
-    answers: list[bool] = []
+    answers: list[Verdict] = []
 
     async def commit() -> None:
         for number in range(1, 31):
@@ -361,6 +370,6 @@ async def test_a_takeover_and_a_commit_at_once_agree_on_what_was_settled(
             await anyio.lowlevel.checkpoint()
         await other.register(member("cid"), replaces="ann")
         taken = await take(other, "cid")
-    applied = answers.count(True)
-    assert answers == [True] * applied + [False] * (30 - applied)
+    applied = answers.count(APPLIED)
+    assert answers == [APPLIED] * applied + [REFUSED] * (30 - applied)
     assert taken.position == applied

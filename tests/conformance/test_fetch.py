@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from streams.stores.protocol import Store
-from streams.stores.rows import RECORD_OVERHEAD, TopicRow
+from streams.stores.rows import RECORD_OVERHEAD, Fetched, TopicRow
 from tests.conformance.samples import cursor, offsets, publication, publications, read
 
 
@@ -20,12 +20,12 @@ async def test_records_above_the_cursor_come_lowest_first(store: Store, orders: 
 @pytest.mark.parametrize("after", [0, 3])
 async def test_nothing_new_leaves_the_reader_where_it_is(store: Store, orders: TopicRow, after: int) -> None:
     await store.append(publications(orders, after))
-    assert await read(store, orders, after=after) == ([], after)
+    assert await read(store, orders, after=after) == Fetched([], after)
 
 
 async def test_a_cursor_past_the_end_stays_there(store: Store, orders: TopicRow) -> None:
     await store.append(publications(orders, 3))
-    assert await read(store, orders, after=7) == ([], 7)
+    assert await read(store, orders, after=7) == Fetched([], 7)
 
 
 async def test_no_more_records_come_than_asked_for(store: Store, orders: TopicRow) -> None:
@@ -42,8 +42,8 @@ async def test_a_limit_that_is_just_enough_reads_to_the_end(store: Store, orders
 
 async def test_without_room_nothing_comes_and_the_reader_stays(store: Store, orders: TopicRow) -> None:
     await store.append(publications(orders, 5))
-    assert await read(store, orders, after=1, limit_records=0) == ([], 1)
-    assert await read(store, orders, after=1, limit_records=0, skip=((2, 5),)) == ([], 1)
+    assert await read(store, orders, after=1, limit_records=0) == Fetched([], 1)
+    assert await read(store, orders, after=1, limit_records=0, skip=((2, 5),)) == Fetched([], 1)
 
 
 async def test_no_more_bytes_come_than_asked_for(store: Store, orders: TopicRow) -> None:
@@ -120,6 +120,15 @@ async def test_reading_on_from_through_meets_every_record_once(
             assert fetched.through > after
             after = fetched.through
         assert (found, after) == (wanted, 20)
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+async def test_where_no_transaction_is_open_there_are_no_holes(store: Store, orders: TopicRow, after: int) -> None:
+    await store.append(publications(orders, 3))
+    ordinary = cursor(orders, after=after)
+    assert await store.fetch([ordinary]) == await store.fetch([ordinary._replace(in_order=True)])
+    (fetched,) = await store.fetch([ordinary])
+    assert (offsets(fetched), fetched.through, fetched.holes) == (list(range(after + 1, 4)), 3, ())
 
 
 async def test_many_cursors_are_answered_in_their_order(store: Store, orders: TopicRow) -> None:

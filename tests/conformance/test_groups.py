@@ -12,6 +12,7 @@ from streams.stores.rows import Held, TopicRow
 from tests.conformance.clock import Clock
 from tests.conformance.handles import Handles
 from tests.conformance.samples import (
+    APPLIED,
     BILLING,
     LEASE_SECONDS,
     ORDERS,
@@ -50,7 +51,7 @@ async def test_a_group_starts_where_it_was_told(
 
 async def test_a_group_that_exists_stays_as_it_is(store: Store, orders: TopicRow, held: Held) -> None:
     await store.append(publications(orders, 9))
-    assert await store.commit([settlement(held.lease, 1, 4, (6, 7))]) == [True]
+    assert await store.commit([settlement(held.lease, 1, 4, (6, 7))]) == [APPLIED]
     before = await store.groups()
     await store.ensure_group(BILLING, ORDERS, "latest")
     assert await store.groups() == before

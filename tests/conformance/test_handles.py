@@ -8,7 +8,7 @@ from streams.errors import InvalidConnection
 from streams.stores.protocol import Store
 from streams.stores.rows import Held, TopicRow
 from tests.conformance.handles import Handles
-from tests.conformance.samples import PAIR, cursor, payloads_of, publications, row_of, settlement
+from tests.conformance.samples import APPLIED, PAIR, cursor, payloads_of, publications, row_of, settlement
 
 
 async def test_a_closed_handle_takes_nothing_with_it(store: Store, handles: Handles, orders: TopicRow) -> None:
@@ -50,7 +50,7 @@ async def test_verbs_may_overlap_on_one_handle(store: Store, orders: TopicRow, h
 
     async def commit() -> None:
         for number in range(1, 6):
-            assert await store.commit([settlement(held.lease, number, number)]) == [True]
+            assert await store.commit([settlement(held.lease, number, number)]) == [APPLIED]
 
     async with anyio.create_task_group() as group:
         for _ in range(5):

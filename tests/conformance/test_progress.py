@@ -7,7 +7,7 @@ import pytest
 from partition import Progress, Range, union
 from streams.stores.protocol import Store
 from streams.stores.rows import Held, Settlement, TopicRow
-from tests.conformance.samples import publications, settlement, status_of, take, take_again
+from tests.conformance.samples import APPLIED, publications, settlement, status_of, take, take_again
 
 
 async def told(store: Store, held: Held) -> tuple[int, tuple[Range, ...]]:
@@ -125,7 +125,7 @@ async def test_hundreds_of_settlements_add_up_over_handovers(
     for count in range(1, 301):
         # Not quite at random: what is low is settled soon, and some holes stay.
         chosen = {left.pop(min(random.randrange(40), len(left) - 1)) for _ in range(2)}
-        assert await store.commit([settler.settle(chosen)]) == [True]
+        assert await store.commit([settler.settle(chosen)]) == [APPLIED]
         if count in handover_at:
             await store.release([settler.held.lease])
             taken = await take(other, random.choice(["ann", "bob"]))
@@ -137,7 +137,7 @@ async def test_hundreds_of_settlements_add_up_over_handovers(
 
 async def test_more_settlements_than_a_whole_one_covers_in_one_commit(store: Store, held: Held) -> None:
     many = [settlement(held.lease, number, 0, (number * 2, number * 2)) for number in range(1, 201)]
-    assert await store.commit(many) == [True] * 200
+    assert await store.commit(many) == [APPLIED] * 200
     position, settled = await told(store, held)
     assert (position, settled) == (0, tuple(Range(2 * number, 2 * number) for number in range(1, 201)))
 

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partition.window import WHOLE_EVERY, Progress, Range, Window, merge, union
-from tests.partition.window_trial import Log, Row, Stored, Trial, offsets_of, runs_of, settle_next, window_of
-
-STEADY = settings(derandomize=True, deadline=None, max_examples=200)
+from partition.ranges import Range
+from partition.window import WHOLE_EVERY, Progress, Window
+from tests.partition.window_trial import Log, Row, Stored, Trial, settle_next, window_of
 
 
 def test_where_nothing_was_settled_there_is_no_progress() -> None:
@@ -79,7 +78,7 @@ def test_a_progress_with_nothing_unsettled_is_whole_and_has_no_ranges() -> None:
     assert window.advance() == Progress(2, 2, (), whole=True, records=1)
 
 
-def test_the_position_moves_over_holes() -> None:
+def test_the_position_moves_over_offsets_without_a_record() -> None:
     window: Window[Row] = Window(10)
     window.admit([Row(13, "a")], 20)
     window.take()
@@ -87,7 +86,7 @@ def test_the_position_moves_over_holes() -> None:
     assert window.advance() is None
 
 
-def test_holes_alone_are_progress_too() -> None:
+def test_offsets_without_a_record_are_progress_too() -> None:
     window: Window[Row] = Window(10)
     window.admit([], 10)
     assert not window.dirty
@@ -181,7 +180,7 @@ def test_inherited_ranges_come_in_any_order_and_may_lie_below_the_position() -> 
 # Many records.
 
 
-@settings(STEADY, max_examples=40)
+@settings(derandomize=True, deadline=None, max_examples=40)
 @given(st.integers(2, 120), st.randoms(use_true_random=False), st.floats(0, 1))
 def test_settled_in_any_order_and_stored_at_any_time_nothing_is_lost_or_said_too_much(
     count: int, random: Random, often: float
@@ -195,42 +194,3 @@ def test_settled_in_any_order_and_stored_at_any_time_nothing_is_lost_or_said_too
         if random.random() < often:
             trial.save()
     trial.successor().finish()
-
-
-# Ranges.
-
-
-def test_neighbours_share_a_range() -> None:
-    assert merge([]) == []
-    assert merge(iter([3])) == [Range(3, 3)]
-    assert merge([1, 2, 3, 5, 7, 8]) == [Range(1, 3), Range(5, 5), Range(7, 8)]
-
-
-offsets = st.sets(st.integers(1, 40))
-
-
-@STEADY
-@given(offsets)
-def test_ascending_offsets_merge_into_the_fewest_ranges(chosen: set[int]) -> None:
-    assert merge(sorted(chosen)) == runs_of(chosen)
-
-
-def test_a_union_is_cut_to_what_lies_above() -> None:
-    ranges = [Range(8, 9), Range(1, 3), Range(5, 6)]
-    assert union(ranges, 0) == (Range(1, 3), Range(5, 6), Range(8, 9))
-    assert union(ranges, 5) == (Range(6, 6), Range(8, 9))
-    assert union(ranges, 6) == (Range(8, 9),)
-    assert union(ranges, 9) == ()
-
-
-def test_a_union_joins_what_overlaps_touches_or_lies_within() -> None:
-    assert union([Range(5, 6), Range(1, 4)], 0) == (Range(1, 6),)
-    assert union([Range(1, 4), Range(3, 8)], 0) == (Range(1, 8),)
-    assert union([Range(1, 9), Range(3, 4), Range(9, 9)], 0) == (Range(1, 9),)
-
-
-@STEADY
-@given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, 6))), st.integers(0, 45))
-def test_a_union_is_the_fewest_ranges_for_the_same_offsets(pairs: list[tuple[int, int]], above: int) -> None:
-    ranges = [Range(low, low + more) for low, more in pairs]
-    assert union(ranges, above) == tuple(runs_of(o for o in offsets_of(ranges) if o > above))

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from partition.window import Order
-from tests.partition.window_trial import HOLE, Log, Stored, Trial
+from tests.partition.window_trial import ABSENT, Log, Stored, Trial
 
-KEYS = ["a", "b", "c", "d", "", None, HOLE]
+KEYS = ["a", "b", "c", "d", "", None, ABSENT]
 
 
 class Succession(RuleBasedStateMachine):

@@ -1,11 +1,13 @@
 """A window on trial: each step is done to it and, with plain sets, to an account of what must hold after it."""
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Self
 
-from partition.window import Lane, LaneState, Order, Progress, Range, Window
+from partition.ranges import Hole, Range
+from partition.window import Lane, LaneState, Order, Progress, Window
+from tests.holes import offsets_of
 
-HOLE = "-"
+ABSENT = "-"
 """Instead of a key: an offset without a record."""
 
 Name = str | int
@@ -33,7 +35,7 @@ class Log:
 
     def append(self, key: str | None, size: int = 1) -> None:
         self.end += 1
-        if key != HOLE:
+        if key != ABSENT:
             self.rows.append(Row(self.end, key, size))
 
 
@@ -73,6 +75,8 @@ class Trial:
         self.log, self.stored, self.order = log, stored, order
         self.start = self.through = stored.position
         self.inherited = stored.above
+        self.open: set[int] = set()  # in holes
+        self.ended = False  # has a hole ended without a record since the last progress?
         self.barred = sorted(barred)
         self.limit_records, self.limit_bytes = limit_records, limit_bytes
         self.window: Window[Row] = Window(
@@ -100,15 +104,28 @@ class Trial:
         return row.offset if self.order == "none" or row.key is None else row.key
 
     def unread(self) -> list[Row]:
-        return [row for row in self.log.rows if row.offset > self.through and row.offset not in self.inherited]
+        above = (row for row in self.log.rows if row.offset > self.through or row.offset in self.open)
+        return [row for row in above if row.offset not in self.inherited]
+
+    def read(self, count: int) -> tuple[Sequence[Row], int, Sequence[Hole]]:
+        """What the next read gives: rows, how far it got, and the holes that are open then."""
+        unread = self.unread()
+        return unread[:count], unread[count - 1].offset if count <= len(unread) else self.log.end, []
 
     def position(self) -> int:
         """The highest offset up to which everything is settled, found by counting."""
-        unsettled = {row.offset for rows in self.lanes.values() for row in rows}
+        unsettled = self.open.union(row.offset for rows in self.lanes.values() for row in rows)
         position = self.start
         while (after := position + 1) not in unsettled and (after <= self.through or after in self.inherited):
             position = after
         return position
+
+    def settled_above(self) -> set[int]:
+        """What lies above the position and is neither unsettled, nor in a hole, nor unread."""
+        unsettled = self.open.union(row.offset for rows in self.lanes.values() for row in rows)
+        return (
+            {*range(self.position() + 1, self.through + 1), *self.inherited} - unsettled - {*range(self.position() + 1)}
+        )
 
     def room(self, records: int, octets: int, uncommitted: int) -> tuple[int, int]:
         held = max(records, uncommitted // 4)
@@ -123,7 +140,8 @@ class Trial:
         assert len(window) == len(sizes)
         assert window.uncommitted == uncommitted
         assert window.idle == (not sizes and not uncommitted)
-        assert window.dirty == (bool(self.moved) or self.position() > window.position)
+        assert window.dirty == (bool(self.moved) or self.ended or self.position() > window.position)
+        assert offsets_of(window.holes) == self.open
         assert window.room() == self.room(len(sizes), sum(sizes), uncommitted)
         assert len(window.ready) == len(self.queue)
         assert {lane.state for lane in window.ready} <= {LaneState.READY}
@@ -145,10 +163,11 @@ class Trial:
 
     def admit(self, count: int) -> None:
         """Read so many records, or all there are and on to the end when there is room for more."""
-        unread = self.unread()
-        rows = unread[:count]
-        self.through = rows[-1].offset if count <= len(unread) else self.log.end
-        self.window.admit(rows, self.through)
+        rows, through, holes = self.read(count)
+        self.window.admit(rows, through, holes)
+        left = self.open - {row.offset for row in rows}
+        self.through, self.open = through, offsets_of(holes)
+        self.ended = self.ended or not left <= self.open
         for row in rows:
             name = self.name_of(row)
             if name not in self.lanes and name not in self.barred:
@@ -213,8 +232,11 @@ class Trial:
             offsets = offsets_of(progress.settled)
             assert progress.settled == tuple(runs_of(offsets)), "each range is as long as can be"
             assert all(offset > progress.position + 1 for offset in offsets)
+            assert offsets <= self.settled_above()
+            assert offsets == self.settled_above() or not progress.whole
+            assert progress.whole or not self.ended
             self.progresses.append((progress, self.moved))
-            self.moved = set()
+            self.moved, self.ended = set(), False
         self.check()
 
     def commit(self) -> None:
@@ -239,7 +261,7 @@ class Trial:
             self.unbar(key)
         for name in [*self.out, *self.held]:
             self.give_back(name)
-        while self.queue or self.through < self.log.end:
+        while self.queue or self.open or self.through < self.log.end:
             if self.queue:
                 self.take()
             else:
@@ -251,13 +273,14 @@ class Trial:
         while self.progresses:
             self.commit()
         assert self.window.idle
+        assert self.settled == {row.offset for row in self.log.rows}
         assert self.stored.position == self.log.end
         assert not self.stored.above
 
-    def successor(self, *, barred: Iterable[str] = ()) -> "Trial":
+    def successor(self, *, barred: Iterable[str] = ()) -> Self:
         """Whoever comes next if this one ends here: all it knows is what is stored."""
         stored = Stored(self.stored.position, self.stored.above)
-        return Trial(
+        return type(self)(
             self.log,
             stored,
             order=self.order,
@@ -286,10 +309,6 @@ def settle_next(window: Window[Row], count: int = 1) -> None:
         lane = window.take()
         assert lane is not None
         assert not window.settle(lane)
-
-
-def offsets_of(ranges: Iterable[Range]) -> set[int]:
-    return {offset for low, high in ranges for offset in range(low, high + 1)}
 
 
 def runs_of(offsets: Iterable[int]) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ from streams.errors import PublishUncertain, StoreUnavailable
 from streams.settings import Settings
 from streams.stores.memory import MemoryStore
 from streams.stores.protocol import Store
-from streams.stores.rows import Held, Settlement
+from streams.stores.rows import Held, Settlement, Verdict
 from streams.worker import Worker
 from tests.simulation.checker import Run
 
@@ -160,6 +160,7 @@ class NodeStore:
     poll_seconds = 1.0
 
     def __init__(self, node: Node, store: MemoryStore) -> None:
+        self.withholds = node.world.withholding.active
         self._node = node
         self._store = store
 
@@ -214,19 +215,24 @@ class NodeStore:
             case _:
                 await anyio.sleep(timeout_seconds * self._node.world.random.random())
 
-    async def commit(self, settlements: Sequence[Settlement]) -> list[bool]:
+    async def commit(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Every applied settlement is looked at, at the moment of its effect."""
 
-        async def commit(settlements: Sequence[Settlement]) -> list[bool]:
+        async def commit(settlements: Sequence[Settlement]) -> list[Verdict]:
             world = self._node.world
             before = [world.settled(settlement.lease) for settlement in settlements]
-            applied = await self._store.commit(settlements)
-            for settlement, earlier in zip(settlements, before, strict=True):
+            withheld = [world.withholding.choose(settlement) for settlement in settlements]
+            left = [world.withholding.without(*one) for one in zip(settlements, withheld, strict=True)]
+            verdicts = await self._store.commit(left)
+            for settlement, earlier in zip(left, before, strict=True):
                 if world.settled(settlement.lease) != earlier:
                     world.checker.committed(settlement, world.holder(settlement.lease))
-            return applied
+            return [
+                Verdict(True, offsets) if verdict.applied else verdict
+                for verdict, offsets in zip(verdicts, withheld, strict=True)
+            ]
 
-        answer: list[bool] = await self._call("commit", commit, settlements)
+        answer: list[Verdict] = await self._call("commit", commit, settlements)
         return answer
 
     async def acquire(

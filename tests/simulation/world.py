@@ -14,6 +14,7 @@ from streams.stores.rows import Cursor, PartitionStatus
 from streams.topic import Topic
 from tests.simulation.checker import Checker, Violation
 from tests.simulation.node import LEASE_SECONDS, Node
+from tests.simulation.withholding import Withholding
 
 CHAOS_SECONDS = 40.0
 CALM_SECONDS = 600.0
@@ -30,6 +31,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.checker = Checker()
+        self.withholding = Withholding(seed)
         self.store = MemoryStore(clock=self._database_micros)
         self.nodes: list[Node] = []
         self.away = False
@@ -157,6 +159,7 @@ class World:
     async def _heal(self) -> None:
         self.away = False
         self._fault_rate = 0.0
+        self.withholding.rate = 0.0
         await anyio.sleep(20 * self._slow)  # what is on its way arrives
         self._slow = min(self._slow, 0.02)
         for node in self.nodes:

@@ -8,7 +8,7 @@ import pytest
 from streams.stores.rows import Held, Statement
 from streams.stores.sqlite.store import SqliteStore
 from tests.conformance.clock import Clock
-from tests.conformance.samples import settlement
+from tests.conformance.samples import APPLIED, settlement
 from tests.stores.sqlite_file import store_on
 
 FULL, NORMAL = 2, 1
@@ -18,7 +18,7 @@ async def synchronous(store: SqliteStore, held: Held, connection: sqlite3.Connec
     """The setting of the connection that the store writes with, which a settlement can write down."""
     connection.execute("CREATE TABLE IF NOT EXISTS seen (value)")
     statement = Statement("INSERT INTO seen SELECT synchronous FROM pragma_synchronous", ())
-    assert await store.commit([settlement(held.lease, number, statements=(statement,))]) == [True]
+    assert await store.commit([settlement(held.lease, number, statements=(statement,))]) == [APPLIED]
     return int(connection.execute("SELECT value FROM seen ORDER BY rowid DESC").fetchone()[0])
 
 

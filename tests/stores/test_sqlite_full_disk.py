@@ -12,7 +12,16 @@ import pytest
 from streams.errors import StoreBusy, StoreUnavailable
 from streams.stores.rows import Held, Statement, TopicRow
 from streams.stores.sqlite.store import SqliteStore
-from tests.conformance.samples import letter, parked, payloads_of, publication, publications, settlement, status_of
+from tests.conformance.samples import (
+    APPLIED,
+    letter,
+    parked,
+    payloads_of,
+    publication,
+    publications,
+    settlement,
+    status_of,
+)
 
 BIG = b"x" * 200_000
 
@@ -27,7 +36,7 @@ def bound(store: SqliteStore, held: Held, connection: sqlite3.Connection) -> Bou
     async def bound(more: int) -> None:
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         statement = Statement(f"PRAGMA max_page_count = {pages + more}", ())
-        assert await store.commit([settlement(held.lease, next(numbers), statements=(statement,))]) == [True]
+        assert await store.commit([settlement(held.lease, next(numbers), statements=(statement,))]) == [APPLIED]
 
     return bound
 

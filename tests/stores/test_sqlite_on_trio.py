@@ -5,7 +5,7 @@ import pytest
 
 from streams.stores.rows import Held, TopicRow
 from streams.stores.sqlite.store import SqliteStore
-from tests.conformance.samples import PAIR, payloads_of, publications, settlement, take_again
+from tests.conformance.samples import APPLIED, PAIR, payloads_of, publications, settlement, take_again
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def anyio_backend() -> str:
 async def test_a_record_goes_its_way(store: SqliteStore, orders: TopicRow, held: Held) -> None:
     assert await store.append(publications(orders, 3)) == [1, 2, 3]
     assert await payloads_of(store, orders) == [b"1", b"2", b"3"]
-    assert await store.commit([settlement(held.lease, 1, 2)]) == [True]
+    assert await store.commit([settlement(held.lease, 1, 2)]) == [APPLIED]
     assert await store.beat("ann", turned=True, stopping=False)
     again = await take_again(store, held)
     assert (again.position, again.lease.epoch, again.end) == (2, 2, 3)

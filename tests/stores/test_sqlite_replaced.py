@@ -10,7 +10,7 @@ from streams.errors import StoreUnavailable
 from streams.stores.rows import Held, TopicRow
 from streams.stores.sqlite.store import SqliteStore
 from tests.conformance.clock import Clock
-from tests.conformance.samples import member, payloads_of, publications, settlement
+from tests.conformance.samples import APPLIED, member, payloads_of, publications, settlement
 from tests.stores.sqlite_file import store_on
 
 GONE = r"streams\.db was removed or replaced .*nothing was written.*restart"
@@ -79,7 +79,7 @@ async def test_a_store_that_is_opened_again_goes_by_what_is_there_now(store: Sql
 async def test_a_store_that_is_opened_again_settles_for_the_groups_that_are_there_now(
     store: SqliteStore, held: Held, path: Path
 ) -> None:
-    assert await store.commit([settlement(held.lease, 1, 0)]) == [True]
+    assert await store.commit([settlement(held.lease, 1, 0)]) == [APPLIED]
     remove(path)
     await store.close()
     await store.open(migrate=True, create=True)
@@ -88,7 +88,7 @@ async def test_a_store_that_is_opened_again_settles_for_the_groups_that_are_ther
         await store.ensure_group(group, held.lease.topic, "earliest")
     await store.register(member("bob"))
     (again,) = await store.acquire("bob", [(held.lease.group, held.lease.topic, held.lease.partition)])
-    assert await store.commit([settlement(again.lease, 1, 0)]) == [True]
+    assert await store.commit([settlement(again.lease, 1, 0)]) == [APPLIED]
 
 
 async def test_a_program_that_goes_to_another_folder_keeps_its_file(

@@ -8,7 +8,18 @@ import pytest
 from streams.errors import StreamsError
 from streams.stores.rows import Held, Settlement, Statement, TopicRow
 from streams.stores.sqlite.store import SqliteStore
-from tests.conformance.samples import letter, parked, publications, records_of, settlement, status_of, take, take_again
+from tests.conformance.samples import (
+    APPLIED,
+    REFUSED,
+    letter,
+    parked,
+    publications,
+    records_of,
+    settlement,
+    status_of,
+    take,
+    take_again,
+)
 
 INSERT = "INSERT INTO invoices (number, customer) VALUES (?, ?)"
 
@@ -38,7 +49,7 @@ async def test_statements_are_executed_in_their_order(
         Statement("DELETE FROM invoices WHERE number = 2", ()),
         Statement(INSERT, (2, None)),
     )
-    assert await store.commit([settlement(held.lease, 1, 1, statements=statements)]) == [True]
+    assert await store.commit([settlement(held.lease, 1, 1, statements=statements)]) == [APPLIED]
     assert invoices(users) == [(1, "Zoë!"), (2, None)]
 
 
@@ -54,7 +65,7 @@ async def test_statements_that_answer_with_rows_are_run_to_their_end(
 ) -> None:
     many = "INSERT INTO invoices (customer) SELECT value FROM json_each('[1, 2, 3]') RETURNING number"
     statements = (Statement(many, ()), Statement("SELECT * FROM invoices", ()), Statement(many, ()))
-    assert await store.commit([settlement(held.lease, 1, 1, statements=statements)]) == [True]
+    assert await store.commit([settlement(held.lease, 1, 1, statements=statements)]) == [APPLIED]
     assert len(invoices(users)) == 6
     assert (await status_of(store)).position == 1
 
@@ -63,15 +74,18 @@ async def test_a_settlement_tried_again_executes_nothing(
     store: SqliteStore, held: Held, users: sqlite3.Connection
 ) -> None:
     once = inserting(held, (1, "a"))
-    assert await store.commit([once]) == [True]
-    assert await store.commit([once]) == [True]
-    assert await store.commit([once, once]) == [True, True]
+    assert await store.commit([once]) == [APPLIED]
+    assert await store.commit([once]) == [APPLIED]
+    assert await store.commit([once, once]) == [APPLIED, APPLIED]
     assert invoices(users) == [(1, "a")]
 
 
 async def test_a_refused_settlement_executes_nothing(store: SqliteStore, held: Held, users: sqlite3.Connection) -> None:
     again = await take_again(store, held)
-    assert await store.commit([inserting(held, (1, "old")), inserting(again, (2, "new"))]) == [False, True]
+    assert await store.commit([inserting(held, (1, "old")), inserting(again, (2, "new"))]) == [
+        REFUSED,
+        APPLIED,
+    ]
     assert invoices(users) == [(2, "new")]
 
 
@@ -105,7 +119,7 @@ async def test_a_statement_that_fails_undoes_the_whole_commit(
     assert [(one.position, one.parked) for one in group.partitions] == [(0, 0)] * 4
     assert await store.dead() == []
     assert await records_of(store, orders, 3) == []
-    assert await store.commit([first]) == [True]
+    assert await store.commit([first]) == [APPLIED]
     assert invoices(users) == [(1, "a")]
 
 
@@ -115,6 +129,6 @@ async def test_the_same_numbers_commit_after_a_failure(
     await store.commit([inserting(held, (1, "a"))])
     with pytest.raises(StreamsError):
         await store.commit([inserting(held, (1, "b"), number=2)])
-    assert await store.commit([inserting(held, (2, "b"), number=2)]) == [True]
+    assert await store.commit([inserting(held, (2, "b"), number=2)]) == [APPLIED]
     assert invoices(users) == [(1, "a"), (2, "b")]
     assert (await status_of(store)).position == 2

@@ -15,7 +15,7 @@ import anyio
 
 from partition import Progress, Range, partition_of
 from streams.stores.protocol import Store
-from streams.stores.rows import Cursor, DeadLetter, Held, MemberRow, Publication, Record, Settlement
+from streams.stores.rows import Cursor, DeadLetter, Held, MemberRow, Publication, Record, Settlement, Verdict
 from streams.stores.sqlite.store import SqliteStore
 from streams.stores.sqlite.url import parse
 from tests.conformance.clock import MICROS, Clock
@@ -69,7 +69,7 @@ async def settle(store: Store, doubled: int, held: Held, records: list[Record]) 
         else:
             publication = Publication(doubled, held.lease.partition, record.key, b"%d" % (number * 2), None)
             made = Settlement(held.lease, progress, publish=(publication,))
-        assert await store.commit([made]) == [True]
+        assert await store.commit([made]) == [Verdict(True)]
 
 
 def letter(held: Held, record: Record) -> DeadLetter:

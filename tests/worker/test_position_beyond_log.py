@@ -6,6 +6,7 @@ import pytest
 from partition import Progress
 from streams import Context
 from streams.stores.rows import MemberRow, Settlement
+from tests.conformance.samples import APPLIED
 from tests.worker.bench import Bench, keys_in, until
 from tests.worker.setting import SQLITE, VIRTUAL, in_settings
 
@@ -16,7 +17,7 @@ async def put_the_position_beyond_the_log(bench: Bench, partition: int) -> None:
     await store.ensure_group("billing", "orders", "earliest")
     await store.register(MemberRow("culprit", "elsewhere", 1, (), 60_000_000))
     (held,) = await store.acquire("culprit", [("billing", "orders", partition)])
-    assert await store.commit([Settlement(held.lease, Progress(1, 100, (), True, 0))]) == [True]
+    assert await store.commit([Settlement(held.lease, Progress(1, 100, (), True, 0))]) == [APPLIED]
     await store.leave("culprit")
 
 

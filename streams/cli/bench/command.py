@@ -1,7 +1,6 @@
 """`streams bench`: its options, and the order of its measurements."""
 
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Literal, get_args
@@ -9,7 +8,7 @@ from typing import Annotated, Literal, get_args
 import anyio
 from cyclopts import Parameter
 
-from streams.cli.bench import backlog, handle, handover, idle, latency, publish, takeover
+from streams.cli.bench import backlog, concurrent, handle, handover, idle, latency, peers, publish, takeover, volume
 from streams.cli.bench.figure import Figure
 from streams.cli.bench.report import as_json as report_as_json
 from streams.cli.bench.report import machine, print_report
@@ -18,21 +17,31 @@ from streams.cli.bench.sizes import Sizes
 from streams.cli.interrupt import ending_on_signals
 from streams.cli.options import LOGGING, Json, Logging
 from streams.cli.terminal import print_json, say
+from streams.cli.url import refuse_in_memory
 from streams.cli.usage import UsageError
 from streams.clock import boottime
+from streams.stores.bare import kind_of
 
-Name = Literal["publish", "handle", "backlog", "latency", "idle", "takeover", "handover"]
+Name = Literal[
+    "publish", "concurrent", "handle", "peers", "volume", "backlog", "latency", "idle", "takeover", "handover"
+]
 Tell = Callable[[str], None]
+Measure = Callable[[Site, Sizes, Tell], Awaitable[list[Figure]]]
 
-MEASUREMENTS: dict[Name, Callable[[Site, Sizes, Tell], Awaitable[list[Figure]]]] = {
+MEASUREMENTS: dict[Name, Measure] = {
     "publish": publish.measure,
+    "concurrent": concurrent.measure,
     "handle": handle.measure,
+    "peers": peers.measure,
+    "volume": volume.measure,
     "backlog": backlog.measure,
     "latency": latency.measure,
     "idle": idle.measure,
     "takeover": takeover.measure,
     "handover": handover.measure,
 }
+SERVERS_ONLY: frozenset[Name] = frozenset({"concurrent", "peers", "volume"})
+"""What is measured only where many share a database."""
 LARGEST_SCALE = 100.0
 
 
@@ -55,7 +64,7 @@ def bench(
     logging.set_up()
     if not 0 < scale <= LARGEST_SCALE:
         raise UsageError(f"--scale {scale:g}: above 0, and at most {LARGEST_SCALE:g}")
-    chosen = [name for name in get_args(Name) if not only or name in only]
+    chosen = _chosen(only, url)
     sizes = Sizes().scaled(scale)
     measured: dict[str, list[Figure]] = {}
     with ending_on_signals():
@@ -70,6 +79,17 @@ def bench(
         say("The topics bench-… and their groups stay in the database.")
 
 
+def _chosen(only: Sequence[Name], url: str | None) -> list[Name]:
+    names: tuple[Name, ...] = get_args(Name)
+    if url is not None:
+        refuse_in_memory(url)
+        if kind_of(url) == "postgresql":
+            return [name for name in names if not only or name in only]
+    if refused := [name for name in only if name in SERVERS_ONLY]:
+        raise UsageError(f"--only {refused[0]} is measured on PostgreSQL only: add --url postgresql://…")
+    return [name for name in names if name not in SERVERS_ONLY and (not only or name in only)]
+
+
 def _measure(name: Name, sizes: Sizes, url: str | None) -> tuple[list[Figure], str]:
     """One measurement, in a folder of its own, and on what database it was made."""
     began = boottime()
@@ -78,7 +98,12 @@ def _measure(name: Name, sizes: Sizes, url: str | None) -> tuple[list[Figure], s
         say(f"{boottime() - began:6.1f} s  {name}: {event}")
 
     with TemporaryDirectory(prefix="streams-bench-") as folder, Site(name, Path(folder), url) as site:
-        figures = anyio.run(partial(MEASUREMENTS[name], site, sizes, tell))
+        measured = anyio.run(_at, site, MEASUREMENTS[name], sizes, tell)
         tell("done")
-        with site.bare() as bare:
-            return figures, bare.server
+        return measured
+
+
+async def _at(site: Site, measure: Measure, sizes: Sizes, tell: Tell) -> tuple[list[Figure], str]:
+    figures = await measure(site, sizes, tell)
+    async with site.bare() as bare:
+        return figures, bare.server

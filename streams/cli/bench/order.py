@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import msgspec
 
 from partition import partition_of
-from streams.stores.bare import BareRow
 from streams.stores.rows import Publication
+from streams.stores.yardstick import BareRow
 
 KEYS = 1_000
 PARTITIONS = 16

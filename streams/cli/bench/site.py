@@ -1,7 +1,7 @@
 """Where a measurement is made: a database, a folder, and the processes that it starts. All are gone at the end."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,8 +18,9 @@ from streams.cli.child import Child
 from streams.cli.options import Database
 from streams.clock import boottime
 from streams.stores import Store, open_store
-from streams.stores.bare import Bare, open_bare
+from streams.stores.bare import kind_of, open_bare, open_bare_server
 from streams.stores.rows import GroupStatus
+from streams.stores.yardstick import Bare, BareServer
 
 FILL_RECORDS = 10_000
 GROUP = "bench"
@@ -36,9 +37,9 @@ class Worker(Child):
     def __init__(self, url: str, schema: str, errand: Errand, *, lease_seconds: float, log_level: str) -> None:
         self.log = errand.notes.with_suffix(".log")
         self.notes = Reader(errand.notes)
-        flags = "--url", url, "--schema", schema, "--lease-seconds", f"{lease_seconds:g}"
+        flags = "--schema", schema, "--lease-seconds", f"{lease_seconds:g}"
         logging = "--log-level", log_level, "--log-format", "json"
-        environment = errand.environment()
+        environment = {**errand.environment(), "STREAMS_URL": url}  # Not a flag: every user sees those of a process.
         super().__init__("streams.cli.bench.handlers:app", *flags, *logging, environment=environment, log=self.log)
 
 
@@ -52,6 +53,7 @@ class Site:
         self._database = Database(url=url or f"sqlite:///{folder}/{name}.db")
         settings = self._database.app(migrate="auto").settings
         self.url, self._schema = settings.url, settings.schema
+        self.kind = kind_of(self.url)
         self._workers: list[Worker] = []
 
     def __enter__(self) -> Self:
@@ -71,14 +73,23 @@ class Site:
         """An app on the database, without declarations."""
         return self._database.app(migrate="auto")
 
-    @contextmanager
-    def bare(self) -> Iterator[Bare]:
+    @asynccontextmanager
+    async def bare(self) -> AsyncIterator[Bare]:
         """The driver's own connection to the database."""
-        bare = open_bare(self.url, schema=self._schema)
+        bare = await open_bare(self.url, schema=self._schema)
         try:
             yield bare
         finally:
-            bare.close()
+            await bare.close()
+
+    @asynccontextmanager
+    async def server(self) -> AsyncIterator[BareServer]:
+        """The same to a database that many share."""
+        bare = await open_bare_server(self.url, schema=self._schema)
+        try:
+            yield bare
+        finally:
+            await bare.close()
 
     @asynccontextmanager
     async def store(self) -> AsyncIterator[Store]:

@@ -10,6 +10,12 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     publish_records: int = 20_000
     handle_rounds: int = 5
     handle_records: int = 200_000
+    concurrent_rounds: int = 5
+    concurrent_records: int = 40_000
+    volume_records: int = 100_000
+    peer_rounds: int = 3
+    peer_records: int = 200_000
+    peer_jobs: int = 20_000
     backlog_rounds: int = 2
     backlog_few: int = 50_000
     backlog_many: int = 1_000_000
@@ -25,6 +31,12 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
             publish_records=_scaled(self.publish_records, scale, least=100),
             handle_rounds=_scaled(self.handle_rounds, scale, least=2, most=self.handle_rounds),
             handle_records=_scaled(self.handle_records, scale, least=100),
+            concurrent_rounds=_scaled(self.concurrent_rounds, scale, least=2, most=self.concurrent_rounds),
+            concurrent_records=_scaled(self.concurrent_records, scale, least=512),
+            volume_records=_scaled(self.volume_records, scale, least=1_000),
+            peer_rounds=_scaled(self.peer_rounds, scale, least=1, most=self.peer_rounds),
+            peer_records=_scaled(self.peer_records, scale, least=100),
+            peer_jobs=_scaled(self.peer_jobs, scale, least=100),
             backlog_rounds=_scaled(self.backlog_rounds, scale, least=1, most=self.backlog_rounds),
             backlog_few=_scaled(self.backlog_few, scale, least=100),
             backlog_many=_scaled(self.backlog_many, scale, least=200),

@@ -22,8 +22,8 @@ class Worker(Child):
         self.name = name
         self.killed = False
         self._notes = errand.notes
-        flags = "--url", url, "--log-level", "warning"
-        super().__init__("streams.cli.demo.handlers:app", *flags, environment=errand.environment(), log=log)
+        environment = {**errand.environment(), "STREAMS_URL": url}  # Not a flag: every user sees those of a process.
+        super().__init__("streams.cli.demo.handlers:app", "--log-level", "warning", environment=environment, log=log)
 
     @property
     def state(self) -> str:

@@ -17,7 +17,7 @@ def arguments(settlements: Sequence[Settlement], group_ids: Sequence[int]) -> tu
     """What the function `settle` takes, without the clock. No settlement is in it twice."""
     leases = [one.lease for one in settlements]
     progresses = [one.progress for one in settlements]
-    causes = [(number, 0) for number, one in enumerate(settlements, 1) for _ in one.publish]
+    causes = [(number, source) for number, one in enumerate(settlements, 1) for source in _causes(one)]
     dead: dict[tuple[Lease, int], Mapping[str, object]] = {}
     parked: dict[tuple[Lease, int], Mapping[str, object]] = {}
     unparked: list[Mapping[str, object]] = []
@@ -81,6 +81,11 @@ async def groups(session: Session, now: int | None) -> list[GroupStatus]:
 async def dead(session: Session) -> list[DeadLetter]:
     """All dead letters, oldest first."""
     return [DeadLetter(*row) for row in await session.read("dead")]
+
+
+def _causes(settlement: Settlement) -> Sequence[int]:
+    """Which record each publication goes with; 0, which no record has, where it goes with the settlement as a whole."""
+    return settlement.causes or [0] * len(settlement.publish)
 
 
 def _letter(number: int, letter: DeadLetter) -> Mapping[str, object]:

@@ -29,6 +29,7 @@ from streams.stores.rows import (
     Settlement,
     TopicRow,
     TopicStatus,
+    Verdict,
     View,
 )
 from streams.stores.statements import statements
@@ -47,6 +48,8 @@ def no_clock() -> None:
 
 class PostgresStore:
     """A store on one PostgreSQL database. See `Store` for what each verb promises."""
+
+    withholds = True
 
     def __init__(
         self,
@@ -210,7 +213,7 @@ class PostgresStore:
 
     # Settlement
 
-    async def commit(self, settlements: Sequence[Settlement]) -> list[bool]:
+    async def commit(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         if any(one.statements for one in settlements):
             raise StreamsError("this version cannot execute SQL in a settlement on PostgreSQL; nothing was written")
         ids = await self._known([(s.lease.group, s.lease.topic, s.lease.partition) for s in settlements])
@@ -221,11 +224,12 @@ class PostgresStore:
                 last[one.lease] = one.progress.number
                 known.append(one)
         if not known:
-            return [False] * len(settlements)
+            return [Verdict(False)] * len(settlements)
         group_ids = [ids[one.lease.group, one.lease.topic] for one in known]
         rows = await self._settle(settlement.arguments(known, group_ids))
         held = {known[number - 1].lease for number, _ in rows}
-        return [one.lease in held for one in settlements]
+        withheld = {(known[n - 1].lease, known[n - 1].progress.number): tuple(offsets) for n, offsets in rows}
+        return [Verdict(one.lease in held, withheld.get((one.lease, one.progress.number), ())) for one in settlements]
 
     async def _settle(self, arguments: tuple[object, ...]) -> list[tuple[int, list[int]]]:
         """Once more when a lease has passed on meanwhile: that one is refused from the start then."""

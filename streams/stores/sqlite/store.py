@@ -29,6 +29,7 @@ from streams.stores.rows import (
     Settlement,
     TopicRow,
     TopicStatus,
+    Verdict,
     View,
 )
 from streams.stores.sqlite import coordination, log, settlement
@@ -52,6 +53,8 @@ def wall_micros() -> int:
 
 class SqliteStore:
     """A store on one SQLite file. See `Store` for what each verb promises."""
+
+    withholds = False  # There is one writer.
 
     def __init__(self, url: SqliteUrl, *, schema: str = "streams", clock: Callable[[], int] = wall_micros) -> None:
         if sqlite3.sqlite_version_info < OLDEST:
@@ -301,10 +304,10 @@ class SqliteStore:
 
     # Settlement
 
-    async def commit(self, settlements: Sequence[Settlement]) -> list[bool]:
+    async def commit(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         return await self._writer.write(lambda tx: self._settle(tx, settlements))
 
-    def _settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> list[bool]:
+    def _settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> list[Verdict]:
         now, ids = self._clock(), self._group_ids
         applied = []
         for one in settlements:
@@ -312,7 +315,7 @@ class SqliteStore:
             found = ids.get(pair) or coordination.find_group(tx, *pair)
             if found is not None:
                 ids[pair] = found
-            applied.append(found is not None and settlement.settle(tx, found, one, now))
+            applied.append(Verdict(found is not None and settlement.settle(tx, found, one, now)))
         return applied
 
     async def groups(self) -> list[GroupStatus]:

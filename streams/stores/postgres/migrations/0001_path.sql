@@ -83,6 +83,7 @@ CREATE TABLE streams.settlements (
     position bigint NOT NULL,
     settled int8multirange NOT NULL, -- above the position
     whole boolean NOT NULL,
+    withheld bigint[] NOT NULL DEFAULT '{}', -- records that it did not settle: the slot of an output was taken
     PRIMARY KEY (group_id, partition, epoch, number)
 ) WITH (autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_scale_factor = 0);
 

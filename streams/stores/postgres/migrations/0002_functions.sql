@@ -379,6 +379,12 @@ BEGIN
     PERFORM streams.bound();
     IF cardinality(causes) > 0 THEN
         missed := streams.try_slots(topic_ids, slots);
+        IF EXISTS (
+            SELECT FROM unnest(sources, topic_ids, slots) AS c(source, topic_id, slot)
+            WHERE cardinality(missed) > 0 AND c.source = 0 AND streams.slot_lock(c.topic_id, c.slot) = ANY (missed)
+        ) THEN
+            RAISE EXCEPTION 'a slot is taken' USING ERRCODE = 'lock_not_available';
+        END IF;
     END IF;
     token := (SELECT i.token FROM streams.incarnation i);
     fenced := array(
@@ -389,22 +395,26 @@ BEGIN
         WHERE l.member = g.member AND l.epoch = g.epoch AND m.incarnation = token
     );
     WITH given AS (
-        SELECT g.*, coalesce((
-            SELECT range_agg(int8range(s, s, '[]')) FROM unnest(causes, sources, topic_ids, slots) AS c(i, s, t, slot)
-            WHERE cardinality(missed) > 0 AND c.i = g.i AND streams.slot_lock(c.t, c.slot) = ANY (missed)
-        ), '{}') AS withheld
+        SELECT g.*, array(
+            SELECT DISTINCT c.source FROM unnest(causes, sources, topic_ids, slots) AS c(i, source, topic_id, slot)
+            WHERE cardinality(missed) > 0 AND c.i = g.i AND streams.slot_lock(c.topic_id, c.slot) = ANY (missed)
+            ORDER BY 1
+        ) AS withheld
         FROM unnest(group_ids, partitions, epochs, numbers, positions, settled, wholes)
             WITH ORDINALITY AS g(group_id, partition, epoch, number, position, settled, whole, i)
         WHERE g.i = ANY (fenced)
     ), written AS (
-        INSERT INTO streams.settlements AS s (group_id, partition, epoch, number, position, settled, whole)
+        INSERT INTO streams.settlements AS s
+            (group_id, partition, epoch, number, position, settled, whole, withheld)
         SELECT g.group_id, g.partition, g.epoch, g.number,
-            least(g.position, lower(g.withheld) - 1),
-            g.settled::int8multirange
-                + CASE WHEN lower(g.withheld) <= g.position
-                    THEN int8multirange(int8range(lower(g.withheld), g.position, '[]')) ELSE '{}' END
-                - g.withheld,
-            g.whole
+            least(g.position, g.withheld[1] - 1),
+            CASE WHEN cardinality(g.withheld) = 0 THEN g.settled::int8multirange ELSE
+                g.settled::int8multirange
+                + int8multirange(int8range(g.withheld[1], greatest(g.position, g.withheld[1]), '[]'))
+                - (SELECT range_agg(int8range(w, w, '[]')) FROM unnest(g.withheld) AS w)
+            END,
+            g.whole,
+            g.withheld
         FROM given g
         WHERE NOT EXISTS (
             SELECT FROM streams.settlements o
@@ -476,10 +486,11 @@ BEGIN
     IF held <> cardinality(fenced) THEN
         RAISE EXCEPTION 'a lease has passed on' USING ERRCODE = 'ST001';
     END IF;
-    RETURN QUERY SELECT f.i, array(
-        SELECT DISTINCT c.source FROM unnest(causes, sources, topic_ids, slots) AS c(i, source, topic_id, slot)
-        WHERE cardinality(missed) > 0 AND c.i = f.i AND streams.slot_lock(c.topic_id, c.slot) = ANY (missed)
-    ) FROM unnest(fenced) AS f(i);
+    RETURN QUERY SELECT f.i, coalesce((
+        SELECT s.withheld FROM streams.settlements s
+        WHERE s.group_id = group_ids[f.i] AND s.partition = partitions[f.i]
+            AND s.epoch = epochs[f.i] AND s.number = numbers[f.i]
+    ), '{}') FROM unnest(fenced) AS f(i);
 END
 $$;
 

@@ -1,0 +1,108 @@
+"""What a handler publishes may find the slot of its key taken by somebody's open transaction."""
+
+from collections.abc import AsyncIterator
+
+import anyio
+import asyncpg
+import pytest
+
+from streams import Context, Streams
+from tests.worker.bench import until
+
+
+@pytest.fixture
+async def connection(database: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(database)
+    yield connection
+    await connection.close()
+
+
+async def is_settled(app: Streams) -> bool:
+    return not any(group.lag for group in await app.admin.groups())
+
+
+async def test_a_record_whose_output_finds_its_slot_taken_waits_and_holds_up_nothing_but_its_key(
+    database: str, connection: asyncpg.Connection
+) -> None:
+    app = Streams(database, lease_seconds=2)
+    orders = app.topic("orders", int, partitions=1)
+    invoices = app.topic("invoices", int, partitions=1)
+    handled: list[tuple[str | None, int]] = []
+
+    @orders.subscribe(group="billing")
+    async def bill(number: int, ctx: Context) -> None:
+        handled.append((ctx.key, number))
+        await ctx.publish(invoices, ctx.key, number)
+
+    async def written() -> list[tuple[str, bytes]]:
+        rows = await connection_of_reader.fetch(
+            "SELECT r.key, r.payload FROM streams.records r JOIN streams.topics t USING (topic_id) "
+            """WHERE t.name = 'invoices' AND r.payload <> '0' ORDER BY r."offset" """
+        )
+        return [(row["key"], row["payload"]) for row in rows]
+
+    async def has_written(count: int) -> bool:
+        return len(await written()) == count
+
+    connection_of_reader = await asyncpg.connect(database)
+    async with app:
+        await orders.publish("taken", 1)
+        await invoices.publish("other", 0)
+        transaction = connection.transaction()
+        await transaction.start()
+        await invoices.publish("taken", 0, connection=connection)
+        for number in range(2, 4):
+            await orders.publish("taken", number)
+        for number in range(1, 6):
+            await orders.publish("free", number)
+        async with anyio.create_task_group() as group:
+            group.start_soon(app.work)
+            with anyio.fail_after(30):
+                await until(lambda: has_written(5))
+            assert await written() == [("free", b"%d" % number) for number in range(1, 6)]
+            assert [number for key, number in handled if key == "taken"] == [1], "its followers wait"
+            (status,) = await app.admin.groups()
+            assert (status.partitions[0].position, status.lag) == (0, 3)
+            await transaction.commit()
+            with anyio.fail_after(30):
+                await until(lambda: has_written(8))
+            with anyio.fail_after(30):
+                await until(lambda: is_settled(app))
+            group.cancel_scope.cancel()
+    assert [row for row in await written() if row[0] == "taken"] == [("taken", b"%d" % n) for n in range(1, 4)]
+    assert [number for key, number in handled if key == "taken"] == [1, 2, 3], "and nothing was handled twice"
+    await connection_of_reader.close()
+
+
+async def test_a_handover_does_not_wait_for_what_is_withheld(database: str, connection: asyncpg.Connection) -> None:
+    first, second = (Streams(database, lease_seconds=2) for _ in range(2))
+    handled: list[tuple[str, int]] = []
+    for name, app in (("first", first), ("second", second)):
+        orders = app.topic("orders", int, partitions=2)
+        app.topic("invoices", int, partitions=1)
+
+        async def bill(number: int, ctx: Context, app: Streams = app, name: str = name) -> None:
+            handled.append((name, number))
+            await ctx.publish("invoices", "taken", number)
+
+        orders.subscribe(group="billing")(bill)
+    async with first, second:
+        await first.publish("invoices", "other", 0)
+        transaction = connection.transaction()
+        await transaction.start()
+        await first.publish("invoices", "taken", 0, connection=connection)
+        for number in range(20):
+            await first.publish("orders", f"key-{number}", number)
+        async with anyio.create_task_group() as group:
+            group.start_soon(first.work)
+            with anyio.fail_after(30):
+                await until(lambda: len(handled) == 20)
+            group.start_soon(second.work)
+            with anyio.fail_after(30):
+                await until(lambda: any(name == "second" for name, _ in handled))
+            await transaction.rollback()
+            with anyio.fail_after(30):
+                await until(lambda: is_settled(first))
+            group.cancel_scope.cancel()
+    rows = await connection.fetch("SELECT payload FROM streams.records WHERE key = 'taken'")
+    assert sorted(int(row["payload"]) for row in rows) == list(range(20)), "each once"
