@@ -1,5 +1,6 @@
 """A reader of partitions that goes on from where it was and hands its holes back, as a worker does."""
 
+import time
 from collections.abc import Sequence
 from itertools import count
 from typing import Protocol
@@ -18,6 +19,11 @@ class Log(Protocol):
 def impatient(store: PostgresStore) -> Reader:
     """A reader for which a second has passed whenever it asks, so that each fetch with holes looks who holds them."""
     return Reader(store._reading, clock=count().__next__)
+
+
+def hurried(store: PostgresStore) -> Reader:
+    """A reader for which time passes ten times as fast."""
+    return Reader(store._reading, clock=lambda: 10 * time.monotonic())
 
 
 class Tail:

@@ -8,7 +8,7 @@ import pytest
 from streams.stores.postgres.store import PostgresStore
 from streams.stores.rows import Record, TopicRow
 from tests.postgres.conftest import Connect
-from tests.postgres.tail import Log, Tail, impatient
+from tests.postgres.tail import Log, Tail, hurried, impatient
 from tests.postgres.transaction import begun, waited_for
 from tests.postgres.writers import Seen, Writers
 
@@ -67,10 +67,10 @@ async def run(writers: Writers, connect: Connect, other: PostgresStore, seconds:
         seen.append([(record.key, record.payload) for record in await read(writers, log)])
 
     async with anyio.create_task_group() as group:
-        for log in (impatient(writers.store), other):
+        for log in (impatient(writers.store), hurried(other)):
             group.start_soon(follow, log)
         await writers.start(group, connect, seconds)
-    await follow(other)  # a replay
+    await follow(hurried(other))  # a replay
     writers.check(seen)
 
 
