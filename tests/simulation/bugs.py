@@ -57,8 +57,8 @@ BUGS = [
     Bug(
         "the position passes over unsettled records",
         "partition/window.py",
-        "return next(iter(self._unsettled), self.cursor + 1) - 1",
-        "return self.cursor",
+        "through = next(iter(self._unsettled), self.cursor + 1) - 1",
+        "through = self.cursor",
     ),
     Bug(
         "handlers start without a look at trust",
@@ -83,6 +83,19 @@ BUGS = [
         "streams/worker/dispatch.py",
         "        return {\n            runner.lane.name\n",
         "        return {\n            ''\n",
+    ),
+    Bug(
+        "a withheld record counts as settled",
+        "streams/worker/actor.py",
+        "self.waiting.extendleft(self.sent.pop(offset) for offset in reversed(withheld))",
+        "pass",
+    ),
+    Bug(
+        "a lane does not wait for what was withheld",
+        "streams/worker/actor.py",
+        "        self.withheld = len(withheld)\n",
+        "        for output in self.sent.values():\n            self.window.let_go(output.lane)\n"
+        "        self.withheld = len(withheld)\n",
     ),
     Bug(
         "a row too far ahead is believed",
