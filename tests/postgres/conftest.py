@@ -1,18 +1,25 @@
-"""A store on a database of the test's own, and connections beside it that hold transactions open."""
+"""A store, and connections beside it that hold transactions open.
+
+Making a database takes half a second. So what needs nothing but a topic of its own shares one; other tests ask for
+another place.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from itertools import count
 
 import asyncpg
 import pytest
 
 from streams.stores.postgres.store import PostgresStore
 from streams.stores.postgres.url import parse
-from streams.stores.rows import Held, TopicRow
+from streams.stores.rows import TopicRow
 from tests.conformance.leaks import nothing_left
-from tests.conformance.samples import BILLING, ORDERS, member, take
+from tests.servers.server import Server
 
 Connect = Callable[[], Awaitable[asyncpg.Connection]]
+
+numbers = count(1)
 
 
 @pytest.fixture
@@ -21,10 +28,24 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(scope="session")
+def shared(server: Server) -> str:
+    """The URL of a database that many tests use."""
+    return server.create_database()
+
+
 @pytest.fixture
-async def store(database: str) -> AsyncIterator[PostgresStore]:
+def place(shared: str, server: Server) -> str:
+    """The URL of the database that the test uses."""
+    if not server.running:  # A test failed before it could start it again: let the next ones be.
+        server.start()
+    return shared
+
+
+@pytest.fixture
+async def store(place: str) -> AsyncIterator[PostgresStore]:
     async with nothing_left(lambda: 0):
-        store = PostgresStore(parse(database))
+        store = PostgresStore(parse(place))
         await store.open(migrate=True, create=True)
         yield store
         await store.close()
@@ -40,26 +61,23 @@ async def other(store: PostgresStore) -> AsyncIterator[PostgresStore]:
 
 @pytest.fixture
 async def orders(store: PostgresStore) -> TopicRow:
+    """A topic of one partition."""
+    return await store.ensure_topic(f"orders-{next(numbers)}", 1, "json")
+
+
+@pytest.fixture
+async def shipments(store: PostgresStore) -> TopicRow:
     """A topic of four partitions."""
-    return await store.ensure_topic(ORDERS, 4, "json")
+    return await store.ensure_topic(f"shipments-{next(numbers)}", 4, "json")
 
 
 @pytest.fixture
-async def held(store: PostgresStore, orders: TopicRow) -> Held:
-    """Partition 0 of the topic for a group, held by ann; there is bob too."""
-    await store.ensure_group(BILLING, ORDERS, "earliest")
-    await store.register(member("ann"))
-    await store.register(member("bob"))
-    return await take(store, "ann")
-
-
-@pytest.fixture
-async def connect(database: str) -> AsyncIterator[Connect]:
+async def connect(place: str) -> AsyncIterator[Connect]:
     """Connections of somebody else's to the database; they are cut off at the end, if they were not closed."""
     async with AsyncExitStack() as stack:
 
         async def make() -> asyncpg.Connection:
-            connection = await asyncpg.connect(database)
+            connection = await asyncpg.connect(place)
             stack.callback(connection.terminate)
             return connection
 

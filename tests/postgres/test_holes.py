@@ -1,6 +1,6 @@
 """An offset that nobody sees yet is stepped over, asked for again, and given up only by proof."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import count
 from typing import Any
 
@@ -15,14 +15,8 @@ from streams.stores.postgres.store import PostgresStore
 from streams.stores.rows import TopicRow
 from tests.postgres.conftest import Connect
 from tests.postgres.tail import Tail, impatient
-from tests.postgres.transaction import begun, record, savepoint_undone
+from tests.postgres.transaction import begun, record, savepoint_undone, waited_for
 from tests.servers.server import Server
-
-
-@pytest.fixture
-async def orders(store: PostgresStore) -> TopicRow:
-    """A topic of one partition."""
-    return await store.ensure_topic("orders", 1, "json")
 
 
 @pytest.fixture
@@ -213,9 +207,9 @@ async def test_records_without_a_key_keep_their_holes_open_too(
 
 
 async def test_a_transaction_of_another_topic_or_another_database_delays_nothing(
-    store: PostgresStore, orders: TopicRow, connect: Connect, tail: Tail, server: Server
+    store: PostgresStore, orders: TopicRow, shipments: TopicRow, connect: Connect, tail: Tail, server: Server
 ) -> None:
-    elsewhere = await begun(await connect(), store, await store.ensure_topic("shipments", 1, "json"))
+    elsewhere = await begun(await connect(), store, shipments)
     await elsewhere.publish("a")
     lock = await elsewhere.connection.fetchval("SELECT streams.slot_lock($1, $2)", orders.id, slot_of("a"))
     foreign = await asyncpg.connect(server.url())
@@ -233,9 +227,10 @@ async def test_a_transaction_of_another_topic_or_another_database_delays_nothing
         foreign.terminate()
 
 
-async def test_a_transaction_of_another_partition_keeps_no_hole_open(store: PostgresStore, connect: Connect) -> None:
-    shipments = await store.ensure_topic("shipments", 2, "json")
-    first, second = (next(key for key in map(str, count()) if partition_of(key, 2) == n) for n in (0, 1))
+async def test_a_transaction_of_another_partition_keeps_no_hole_open(
+    store: PostgresStore, shipments: TopicRow, connect: Connect
+) -> None:
+    first, second = (next(key for key in map(str, count()) if partition_of(key, 4) == n) for n in (0, 1))
     elsewhere = await begun(await connect(), store, shipments)
     await elsewhere.publish(second)
     vanishes = await begun(await connect(), store, shipments)
@@ -295,11 +290,10 @@ async def test_nothing_new_comes_while_something_in_a_hole_is_left_out(
     assert tail.holes == ()
 
 
-async def test_a_trigger_that_holds_rows_back_makes_holes_and_loses_nothing(
-    store: PostgresStore, other: PostgresStore, orders: TopicRow, connect: Connect, tail: Tail
-) -> None:
-    holder = await connect()
-    await holder.execute("""
+@pytest.fixture
+async def holder(somebody: asyncpg.Connection) -> AsyncIterator[asyncpg.Connection]:
+    """Holds every record under the key `slow` back, before it is inserted."""
+    await somebody.execute("""
         CREATE FUNCTION hold_back() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN
             IF NEW.key = 'slow' THEN PERFORM pg_advisory_xact_lock_shared(4711); END IF;
@@ -308,6 +302,13 @@ async def test_a_trigger_that_holds_rows_back_makes_holes_and_loses_nothing(
         CREATE TRIGGER hold_back BEFORE INSERT ON streams.records FOR EACH ROW EXECUTE FUNCTION hold_back();
         SELECT pg_advisory_lock(4711);
     """)
+    yield somebody
+    await somebody.execute("SELECT pg_advisory_unlock_all(); DROP FUNCTION hold_back CASCADE")
+
+
+async def test_a_trigger_that_holds_rows_back_makes_holes_and_loses_nothing(
+    store: PostgresStore, other: PostgresStore, orders: TopicRow, holder: asyncpg.Connection, tail: Tail
+) -> None:
     slow: list[int] = []
 
     async def publish_slowly() -> None:
@@ -315,8 +316,7 @@ async def test_a_trigger_that_holds_rows_back_makes_holes_and_loses_nothing(
 
     async with anyio.create_task_group() as group:
         group.start_soon(publish_slowly)
-        while not await holder.fetchval("SELECT count(*) FROM pg_locks WHERE objid = 4711 AND NOT granted"):
-            await anyio.sleep(0.005)
+        await waited_for(holder)
         for _ in range(3):
             await publish(store, orders, "b")
             await tail.read()
@@ -329,20 +329,30 @@ async def test_a_trigger_that_holds_rows_back_makes_holes_and_loses_nothing(
     assert tail.holes == ()
 
 
+class Seconds:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 async def test_holes_are_looked_at_once_a_second(
     store: PostgresStore, orders: TopicRow, somebody: asyncpg.Connection
 ) -> None:
-    now = 0.0
-    tail = Tail(Reader(store._reading, clock=lambda: now), orders)
+    clock = Seconds()
+    tail = Tail(Reader(store._reading, clock=clock), orders)
     open_one = await begun(somebody, store, orders)
     await open_one.publish("a")
     await publish(store, orders, "b")
     await tail.read()
     await open_one.rollback()
-    for now in (0.1, 0.5, LOOK_SECONDS - 0.01):
+    for clock.now in (0.1, 0.5, LOOK_SECONDS - 0.01):
         await tail.read()
         assert tail.missing == [1]
-    now = LOOK_SECONDS
+    clock.now = LOOK_SECONDS
     await tail.read()
     assert tail.missing == [1]
     await tail.read()

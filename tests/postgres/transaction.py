@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import anyio
 import asyncpg
 
 from partition import partition_of
@@ -53,3 +54,16 @@ async def savepoint_undone(connection: asyncpg.Connection) -> AsyncIterator[None
     await savepoint.start()
     yield
     await savepoint.rollback()
+
+
+async def waited_for(connection: asyncpg.Connection, count: int = 1, *, seconds: float = 20) -> None:
+    """Return when so many in the database wait for a lock."""
+    sql = """
+        SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock' AND pid <> pg_backend_pid()
+    """
+    with anyio.fail_after(seconds):
+        while True:
+            if await connection.fetchval(sql) >= count:
+                return
+            await anyio.sleep(0.005)

@@ -4,16 +4,15 @@ Each verb is one statement, most of them a call of a function in our schema, and
 of a kind share a connection and keep their order; the heart's store has one of its own, on its own event loop.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 
 import anyio
-import asyncpg
 
 from partition import Beat, Lease
-from streams.errors import InvalidConnection, MigrationNeeded, StoreBusy, StoreUnavailable, StreamsError
+from streams.errors import MigrationNeeded, StoreBusy, StoreUnavailable, StreamsError
 from streams.stores.postgres import coordination, log, settlement
 from streams.stores.postgres import schema as schemas
+from streams.stores.postgres.appender import Home, PostgresAppender, in_transaction
 from streams.stores.postgres.doorbell import Doorbell
 from streams.stores.postgres.reading import Reader
 from streams.stores.postgres.session import LeasePassedOn, LockTableFull, Session
@@ -80,6 +79,7 @@ class PostgresStore:
             self._defining,
         ]
         self._reader = Reader(self._reading)
+        self._home = Home(self._publishing, url.place)
         self._doorbell = Doorbell(url, self._reading, bound_seconds=bound_seconds)
         self._group_ids: coordination.GroupIds = {}
         self._opened = False
@@ -116,16 +116,8 @@ class PostgresStore:
 
     # Log
 
-    def within(self, connection: object) -> "PostgresAppender":
-        if not isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
-            raise InvalidConnection(
-                f"connection= must be an asyncpg.Connection for a postgresql:// app, not {type(connection).__name__}"
-            )
-        if connection.is_closed():
-            raise InvalidConnection("connection= is closed")
-        if not connection.is_in_transaction():
-            raise InvalidConnection("connection= has no transaction open; begin one, publish, then commit")
-        return PostgresAppender(connection, self)
+    def within(self, connection: object) -> PostgresAppender:
+        return PostgresAppender(in_transaction(connection), self._home, self._statements, self._clock)
 
     async def topic(self, name: str) -> TopicRow | None:
         return await log.topic(self._publishing, name)
@@ -245,34 +237,3 @@ class PostgresStore:
 
     async def dead(self) -> list[DeadLetter]:
         return await settlement.dead(self._coordinating)
-
-
-class PostgresAppender:
-    """Publishing in the caller's own transaction; the driver's errors pass unchanged."""
-
-    def __init__(self, connection: asyncpg.Connection, store: PostgresStore) -> None:
-        self._connection = connection
-        self._store = store
-
-    async def topic(self, name: str) -> TopicRow | None:
-        row = await self._connection.fetchrow(self._store._statements["topic"], name)
-        return None if row is None else TopicRow(row[0], name, row[1], row[2])
-
-    async def ensure_topic(self, name: str, partitions: int, codec: str) -> TopicRow:
-        if found := await self.topic(name):
-            return found
-        now = self._store._clock()
-        await self._connection.fetch(self._store._statements["ensure_topic"], name, partitions, codec, now)
-        found = await self.topic(name)
-        assert found is not None
-        return found
-
-    async def append(self, publications: Sequence[Publication]) -> list[int]:
-        arguments = (*log.columns(publications), True, self._store._clock())
-        offsets = await self._connection.fetchval(self._store._statements["append_within"], *arguments)
-        return list(offsets or [])
-
-    @asynccontextmanager
-    async def whole(self) -> AsyncIterator[None]:
-        async with self._connection.transaction():
-            yield

@@ -2,6 +2,10 @@
 -- One topic by its name.
 SELECT topic_id, partitions, codec FROM streams.topics WHERE name = $1
 
+-- name: identity
+-- Which database this is, of which run of which server.
+SELECT d.oid, pg_postmaster_start_time() FROM pg_database d WHERE d.datname = current_database()
+
 -- name: ensure_topic
 -- Make a topic; one made meanwhile by another process stays as it is.
 SELECT streams.ensure_topic($1, $2, $3, $4)
