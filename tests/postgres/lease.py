@@ -15,11 +15,12 @@ from tests.postgres.transaction import record
 GROUP = "billing"
 
 
-async def join(store: Store, topic: TopicRow, *, lease_seconds: float = 10) -> str:
+async def join(store: Store, topic: TopicRow, *, lease_seconds: float = 10, replaces: str | None = None) -> str:
     """Register a new member; its id."""
     await store.ensure_group(GROUP, topic.name, "earliest")
     me = f"member-{next(numbers)}"
-    await store.register(MemberRow(me, "host", 4711, ((GROUP, topic.name),), round(lease_seconds * MICROS)))
+    row = MemberRow(me, "host", 4711, ((GROUP, topic.name),), round(lease_seconds * MICROS))
+    await store.register(row, replaces=replaces)
     return me
 
 

@@ -125,7 +125,7 @@ async def test_the_same_settlement_again_and_again_from_everywhere_is_in_once(
     held = await held_by(store, orders)
     third = store.sibling()
 
-    async def commit(one: PostgresStore) -> None:
+    async def commit(one: PostgresStore, number: int) -> None:
         while True:
             with suppress(StoreBusy):  # Another one holds the slot of what is published.
                 assert await one.commit([settled(held, orders, number, number)]) == [Verdict(True)]
@@ -134,7 +134,7 @@ async def test_the_same_settlement_again_and_again_from_everywhere_is_in_once(
     for number in range(1, 20):
         async with anyio.create_task_group() as group:
             for one in (store, other, third):
-                group.start_soon(commit, one)
+                group.start_soon(commit, one, number)
     await third.close()
     assert await effects(store, orders) == (19, 19, 19)
 

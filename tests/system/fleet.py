@@ -14,21 +14,28 @@ from types import TracebackType
 from typing import Self
 
 import anyio
+import pytest
 
 from streams import Streams
 from streams.clock import boottime
-from streams.stores.rows import GroupStatus, MemberRow
+from streams.stores import open_store
+from streams.stores.rows import Cursor, GroupStatus, MemberRow, Record
 from tests.system.journal import Journal
 
 DEADLINE_SECONDS = 60.0
 
+ON_EACH = pytest.mark.parametrize("kind", ["sqlite", "postgres"], indirect=True)
+"""Run the test on each kind of database."""
+
 
 class Fleet:
-    """Workers on one SQLite file in a folder. All of them are gone when the block ends."""
+    """Workers on one database; what they write goes to a folder. All of them are gone when the block ends."""
 
-    def __init__(self, folder: Path, *, lease_seconds: float = 1.0, **environment: object) -> None:
+    def __init__(
+        self, folder: Path, *, url: str | None = None, lease_seconds: float = 1.0, **environment: object
+    ) -> None:
         self.folder = folder
-        self.url = f"sqlite:///{folder / 'fleet.db'}"
+        self.url = f"sqlite:///{folder / 'fleet.db'}" if url is None else url
         self.published: dict[str, list[int]] = defaultdict(list)
         self.ended: dict[int, list[float]] = defaultdict(list)
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -97,11 +104,11 @@ class Fleet:
         return self.ended[process.pid][-1]
 
     def stop(self, process: subprocess.Popen[bytes]) -> None:
-        """SIGSTOP, but not inside a write transaction: there it would hold SQLite's lock, and everybody."""
+        """SIGSTOP; on SQLite not inside a write transaction: there it would hold the file's lock, and everybody."""
         while True:
             process.send_signal(signal.SIGSTOP)
             self.ended[process.pid].append(boottime())
-            if self._writable():
+            if not self.url.startswith("sqlite") or self._writable():
                 return
             process.send_signal(signal.SIGCONT)
 
@@ -143,17 +150,23 @@ class Fleet:
 
     def doubled(self) -> dict[str, list[int]]:
         """What the handlers of the first group published along with settling, by key, in the order of the topic."""
-        connection = sqlite3.connect(self.folder / "fleet.db")
-        try:
-            rows = connection.execute(
-                "SELECT key, payload FROM streams_records JOIN streams_topics USING (topic_id) "
-                "WHERE name = 'doubled' ORDER BY partition, offset"
-            ).fetchall()
-        finally:
-            connection.close()
+
+        async def look() -> list[Record]:
+            store = open_store(self.url)
+            await store.open(migrate=False, create=False)
+            try:
+                topic = await store.topic("doubled")
+                if topic is None:
+                    return []
+                cursors = [Cursor(topic.id, n, 0, (), 1_000_000, 1 << 30) for n in range(topic.partitions)]
+                return [record for fetched in await store.fetch(cursors) for record in fetched.records]
+            finally:
+                await store.close()
+
         found: dict[str, list[int]] = defaultdict(list)
-        for key, payload in rows:
-            found[key].append(int(payload))
+        for record in anyio.run(look):
+            assert record.key is not None
+            found[record.key].append(int(record.payload))
         return found
 
     def members(self) -> list[MemberRow]:

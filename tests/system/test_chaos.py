@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.servers.server import Server
 from tests.system.fleet import Fleet, until
 from tests.system.test_takeover import check
 
@@ -17,8 +18,9 @@ SECONDS = 12
 class Trouble:
     """A seeded sequence of what can happen to a fleet."""
 
-    def __init__(self, fleet: Fleet, seed: int) -> None:
+    def __init__(self, fleet: Fleet, seed: int, server: Server | None = None) -> None:
         self.fleet = fleet
+        self.server = server
         self.random = random.Random(seed)
         self.count = 0
         self.stopped: dict[int, tuple[subprocess.Popen[bytes], float]] = {}
@@ -35,7 +37,8 @@ class Trouble:
     def step(self) -> None:
         """One thing happens; one worker at least is left alone."""
         working = [p for p in self.fleet.processes if p.poll() is None and p.pid not in self.stopped]
-        match self.random.choice(["kill", "term", "stop", "publish", "start"]):
+        what = ["kill", "term", "stop", "publish", "start", *["crash", "restart"] * (self.server is not None)]
+        match self.random.choice(what):
             case "kill" if len(working) > 1:
                 self.fleet.kill(self.random.choice(working))
                 self.fleet.start()
@@ -48,6 +51,11 @@ class Trouble:
                 self.stopped[process.pid] = (process, time.monotonic() + self.random.uniform(0.5, 4))
             case "start" if len(working) < 4:
                 self.fleet.start()
+            case "crash" if self.server is not None:
+                self.server.kill()
+                self.server.start()
+            case "restart" if self.server is not None:
+                self.server.restart()
             case _:
                 self.publish(300)
         time.sleep(self.random.uniform(0.1, 0.8))
@@ -61,8 +69,8 @@ class Trouble:
                 del self.stopped[pid]
 
 
-def run(fleet: Fleet, seed: int, seconds: float) -> None:
-    trouble = Trouble(fleet, seed)
+def run(fleet: Fleet, seed: int, seconds: float, server: Server | None = None) -> None:
+    trouble = Trouble(fleet, seed, server)
     fleet.start(3)
     trouble.publish(2000)
     ends = time.monotonic() + seconds
@@ -78,6 +86,23 @@ def test_whatever_happens_to_processes_nothing_is_lost_reordered_or_run_twice_at
     fleet_of: Callable[..., Fleet], seed: int
 ) -> None:
     run(fleet_of(handler_seconds=0.002), seed, SECONDS)
+
+
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)
+@pytest.mark.parametrize("seed", [3])
+def test_whatever_happens_to_processes_and_the_server_nothing_is_lost_reordered_or_run_twice_at_once(
+    server: Server, fleet_of: Callable[..., Fleet], seed: int
+) -> None:
+    run(fleet_of(handler_seconds=0.002), seed, SECONDS, server)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)
+@pytest.mark.parametrize("seed", range(30, 30 + int(os.environ.get("STREAMS_CHAOS_SEEDS", "10"))))
+def test_the_same_with_the_server_for_a_minute_on_many_seeds(
+    server: Server, fleet_of: Callable[..., Fleet], seed: int
+) -> None:
+    run(fleet_of(handler_seconds=0.01), seed, 60, server)
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from streams.errors import MigrationNeeded
-from tests.system.fleet import Fleet, until
+from tests.system.fleet import ON_EACH, Fleet, until
 from tests.system.journal import Journal
 
 MakeFleet = Callable[..., Fleet]
@@ -42,6 +42,7 @@ def check(fleet: Fleet, count: int) -> Journal:
     return journal
 
 
+@ON_EACH
 def test_partitions_are_shared_evenly_and_nothing_is_repeated(fleet_of: MakeFleet) -> None:
     fleet = fleet_of()
     fleet.publish(items(500))
@@ -54,6 +55,7 @@ def test_partitions_are_shared_evenly_and_nothing_is_repeated(fleet_of: MakeFlee
     assert len(journal.all()) == 1000, "a handover repeats nothing"
 
 
+@ON_EACH
 def test_a_killed_workers_partitions_run_elsewhere_within_its_time_to_live_and_a_second(fleet_of: MakeFleet) -> None:
     fleet = fleet_of(lease_seconds=2, handler_seconds=0.005)
     fleet.publish(items(300))
@@ -72,6 +74,7 @@ def test_a_killed_workers_partitions_run_elsewhere_within_its_time_to_live_and_a
     assert max(starts.values()) < 2 + 1
 
 
+@ON_EACH
 def test_a_worker_stopped_for_longer_than_its_lease_changes_nothing_when_it_goes_on(fleet_of: MakeFleet) -> None:
     fleet = fleet_of(lease_seconds=1, handler_seconds=0.3)
     first, _ = fleet.start(2)
@@ -92,6 +95,7 @@ def test_a_worker_stopped_for_longer_than_its_lease_changes_nothing_when_it_goes
     assert all(run.epoch > epochs[run.partition] for run in late), "it starts nothing under an old epoch"
 
 
+@ON_EACH
 def test_a_worker_told_to_stop_drains_and_hands_over_at_once(fleet_of: MakeFleet) -> None:
     fleet = fleet_of(lease_seconds=20, handler_seconds=0.05)
     first, _ = fleet.start(2)

@@ -272,9 +272,11 @@ BEGIN
     IF NOT FOUND OR row.dead THEN
         RETURN false;
     END IF;
-    IF row.alive_until <= streams.now(beat.now)
-        OR row.incarnation IS DISTINCT FROM (SELECT token FROM streams.incarnation)
-    THEN
+    -- Whoever asks hears of the crash before others may take over from it: its row is left to expire, or to be replaced.
+    IF row.incarnation IS DISTINCT FROM (SELECT token FROM streams.incarnation) THEN
+        RETURN false;
+    END IF;
+    IF row.alive_until <= streams.now(beat.now) THEN
         UPDATE streams.members m SET dead = true WHERE m.member = me;
         PERFORM streams.changed();
         RETURN false;
