@@ -31,7 +31,7 @@ def test_a_url_names_a_store(url: str, kind: type) -> None:
         ("", "write sqlite:///file.db, memory:// or postgresql://"),
         ("streams.db", "'streams.db' is not a database that streams knows: write sqlite:///file.db"),
         ("mysql://host/db", "'mysql' is not a database that streams knows"),
-        ("postgresql://host/db", "not supported by this version yet; use sqlite:///file.db"),
+        ("postgresql://host:port/db", "its port is no number"),
         ("memory://x", "write memory:// and nothing behind it"),
         ("memory:", "write memory:// and nothing behind it"),
         ("sqlite://streams.db", "write sqlite:///relative.db, or sqlite:////absolute.db"),
