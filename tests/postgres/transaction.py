@@ -57,11 +57,8 @@ async def savepoint_undone(connection: asyncpg.Connection) -> AsyncIterator[None
 
 
 async def waited_for(connection: asyncpg.Connection, count: int = 1, *, seconds: float = 20) -> None:
-    """Return when so many in the database wait for a lock."""
-    sql = """
-        SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock' AND pid <> pg_backend_pid()
-    """
+    """Return when so many wait for a lock. Not by pg_stat_activity, which stands still in a transaction."""
+    sql = "SELECT count(*) FROM pg_locks WHERE NOT granted"
     with anyio.fail_after(seconds):
         while True:
             if await connection.fetchval(sql) >= count:
