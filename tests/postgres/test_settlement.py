@@ -131,7 +131,7 @@ async def test_the_same_settlement_again_and_again_from_everywhere_is_in_once(
                 assert await one.commit([settled(held, orders, number, number)]) == [Verdict(True)]
                 return
 
-    for number in range(1, 20):
+    for number in range(1, 20):  # noqa: B007 - commit() sees it
         async with anyio.create_task_group() as group:
             for one in (store, other, third):
                 group.start_soon(commit, one)
