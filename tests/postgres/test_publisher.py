@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from itertools import count
 
 import anyio
@@ -112,7 +113,7 @@ async def test_two_holders_who_take_turns_do_not_starve_the_publisher(
                 # The other one queues for the slot before this one lets go of it, so that it is never free.
                 await other.execute("BEGIN")
                 async with anyio.create_task_group() as turn:
-                    turn.start_soon(lambda other=other, number=number: topic.publish("K", number, connection=other))
+                    turn.start_soon(partial(topic.publish, "K", number, connection=other))
                     await anyio.sleep(0.02)
                     await one.execute("COMMIT")
                 one, other = other, one
