@@ -33,6 +33,7 @@ def test_a_url_names_a_store(url: str, kind: type) -> None:
         ("mysql://host/db", "'mysql' is not a database that streams knows"),
         ("postgresql://me:secret@host/db?sslmod=on", "unknown parameter 'sslmod'; known are application_name"),
         ("postgresql://host/db?listen=perhaps", "listen='perhaps' is not one of on, off"),
+        ("postgresql://host:port/db", "its port is no number"),
         ("memory://x", "write memory:// and nothing behind it"),
         ("memory:", "write memory:// and nothing behind it"),
         ("sqlite://streams.db", "write sqlite:///relative.db, or sqlite:////absolute.db"),
