@@ -17,6 +17,7 @@ from tests.conformance.clock import MICROS
 from tests.postgres.conftest import Connect, numbers
 from tests.postgres.lease import join
 from tests.postgres.transaction import record
+from tests.postgres.writers import Seen, Writers
 from tests.servers.server import Server
 
 KEYS = 20
@@ -29,6 +30,15 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
         if await condition():
             return
         await anyio.sleep(0.01)
+
+
+def settled(app: Streams, topic: str) -> Callable[[], Awaitable[bool]]:
+    """Whether all groups of a topic have settled all of it."""
+
+    async def look() -> bool:
+        return not any(one.lag for one in await app.admin.groups() if one.topic == topic)
+
+    return look
 
 
 class Shop:
@@ -63,9 +73,8 @@ class Shop:
 
         await until(reached)
 
-    async def settled(self) -> bool:
-        (status,) = [one for one in await self.app.admin.groups() if one.topic == self.orders.name]
-        return status.lag == 0
+    async def has(self, key: str) -> bool:
+        return key in self.handled
 
     def firsts(self) -> dict[str | None, list[int]]:
         """What was handled, of each key, without what was repeated."""
@@ -85,7 +94,7 @@ async def at_work(url: str) -> AsyncIterator[Shop]:
 async def check(shop: Shop, connection: asyncpg.Connection, count: int) -> None:
     """All is handled and settled; each key in its order; what was published along with it is there once."""
     await shop.until(count)
-    await until(shop.settled)
+    await until(settled(shop.app, shop.orders.name))
     expected = {f"key-{key}": list(range(key, count, KEYS)) for key in range(KEYS)}
     assert shop.firsts() == expected
     rows = await connection.fetch(
@@ -136,6 +145,60 @@ async def test_a_worker_whose_server_goes_away_goes_on_when_it_is_there_again(
         await shop.until(50)
         await run_sync(away)
         await check(shop, await connect(), RECORDS)
+
+
+class Readers:
+    """Workers of groups of one topic, which write down what they handle."""
+
+    def __init__(self, url: str, topic: TopicRow, *groups: str) -> None:
+        self.app = Streams(url, lease_seconds=5)
+        self.seen: dict[str, list[Seen]] = {group: [] for group in groups}
+        declared = self.app.topic(topic.name, int, partitions=topic.partitions)
+        for group in groups:
+            self.app.subscribe(declared, group=group)(self._handler(self.seen[group]))
+
+    def _handler(self, seen: list[Seen]) -> Callable[[int, Context], Awaitable[None]]:
+        async def handle(number: int, ctx: Context) -> None:
+            seen.append((ctx.key, b"%d" % number))
+
+        return handle
+
+
+async def test_two_groups_see_one_order_of_each_key_among_24_writers_and_so_does_a_third_later(
+    place: str, store: PostgresStore, shipments: TopicRow, connect: Connect
+) -> None:
+    writers = Writers(store, shipments, 2, longest_seconds=0.1)
+    meanwhile, later = Readers(place, shipments, "first", "second"), Readers(place, shipments, "third")
+    with anyio.fail_after(60):
+        async with meanwhile.app, anyio.create_task_group() as working:
+            working.start_soon(meanwhile.app.work)
+            async with anyio.create_task_group() as writing:
+                await writers.start(writing, connect, 2)
+            await until(settled(meanwhile.app, shipments.name))
+            working.cancel_scope.cancel()
+        await later.app.work(until_idle=True)
+    writers.check([*meanwhile.seen.values(), *later.seen.values()])
+
+
+async def test_a_transaction_that_stays_open_delays_only_its_key_and_what_is_published_under_it(
+    place: str, store: PostgresStore, connect: Connect
+) -> None:
+    holder = await connect()
+    async with at_work(place) as shop:
+        for topic in (shop.orders, shop.doubled):  # Whoever makes a topic keeps others waiting until it commits.
+            await topic.publish("first", -2)
+        async with holder.transaction():
+            await shop.orders.publish("held", -1, connection=holder)
+            await shop.doubled.publish("key-3", -1, connection=holder)
+            await shop.publish(0, RECORDS)
+            await shop.until(1 + RECORDS - RECORDS // KEYS)
+            assert "held" not in shop.handled
+            assert len(shop.handled["key-3"]) < RECORDS // KEYS, "where its output waits, so does the key"
+        await until(lambda: shop.has("held"))
+        await shop.until(RECORDS + 2)
+        await until(settled(shop.app, shop.orders.name))
+        assert shop.firsts().pop("held") == [-1]
+        assert shop.firsts()["key-3"] == list(range(3, RECORDS, KEYS))
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
