@@ -28,6 +28,7 @@ async def rings_within(store: Store, timeout_seconds: float) -> bool:
     return anyio.current_time() - started < timeout_seconds * 0.9
 
 
+@pytest.mark.usefixtures("rings_for_writes_alone")
 async def test_without_a_write_the_bell_returns_at_its_timeout(store: Store, silent: TopicRow) -> None:
     assert not await rings_within(store, 0.05)
     assert not await rings_within(store, 0.05)
@@ -58,6 +59,7 @@ async def test_a_write_between_two_calls_is_not_missed(store: Store, other: Stor
     assert await rings_within(store, LONG)
 
 
+@pytest.mark.usefixtures("rings_for_writes_alone")
 async def test_many_writes_ring_once(store: Store, other: Store, silent: TopicRow) -> None:
     for _ in range(5):
         await other.append(publications(silent, 1))
@@ -65,6 +67,7 @@ async def test_many_writes_ring_once(store: Store, other: Store, silent: TopicRo
     assert not await rings_within(store, 0.05)
 
 
+@pytest.mark.usefixtures("rings_for_writes_alone")
 async def test_reading_does_not_ring(store: Store, other: Store, silent: TopicRow) -> None:
     await other.topics()
     await other.fetch([])

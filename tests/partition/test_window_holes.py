@@ -213,38 +213,55 @@ def test_by_partition_nothing_is_read_beyond_a_hole() -> None:
 # Many transactions.
 
 
+KEYS = ["a", "b", "c", "d", "", None, None]
+
+
 class Overlapping(RuleBasedStateMachine):
     """Transactions that write, commit, roll back whole or in part, and the owners that read past them."""
 
-    @initialize(order=st.sampled_from(["key", "key", "none", "partition"]), records=st.integers(2, 12))
-    def begin(self, order: Order, records: int) -> None:
+    @initialize(
+        order=st.sampled_from(["key", "key", "none", "partition"]),
+        records=st.integers(2, 20),
+        patience=st.integers(2, 12),
+    )
+    def begin(self, order: Order, records: int, patience: int) -> None:
         self.trial = HoleTrial(OverlappingLog(), Stored(), order=order, limit_records=records)
+        self.patience = patience
+        self.commits = 0
 
     @invariant()
     def a_window_holds_no_more_than_its_limit(self) -> None:
         assert sum(map(len, self.trial.lanes.values())) <= self.trial.limit_records
 
-    @rule(writes=st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["a", "b", "c", "", None])), max_size=8))
+    @precondition(lambda self: len(self.trial.unread()) < 10)
+    @rule(writes=st.lists(st.tuples(st.integers(0, 4), st.sampled_from(KEYS)), min_size=4, max_size=10))
     def write(self, writes: list[tuple[int, str | None]]) -> None:
         for transaction, key in writes:
             if self.trial.log.may_write(transaction, key):
                 self.trial.write(transaction, key)
 
     @precondition(lambda self: self.trial.log.transactions)
-    @rule(data=st.data(), committed=st.booleans())
-    def end(self, data: st.DataObject, committed: bool) -> None:
+    @rule(data=st.data())
+    def commit_one(self, data: st.DataObject) -> None:
+        self.trial.end(data.draw(st.sampled_from([*self.trial.log.transactions])), ())
+
+    @precondition(lambda self: self.trial.log.transactions)
+    @rule(data=st.data())
+    def roll_back_whole_or_in_part(self, data: st.DataObject) -> None:
         transaction, rows = data.draw(st.sampled_from([*self.trial.log.transactions.items()]))
-        offsets = [row.offset for row in rows]
-        self.trial.end(transaction, () if committed else data.draw(st.sets(st.sampled_from(offsets), min_size=1)))
+        self.trial.end(transaction, data.draw(st.sets(st.sampled_from([row.offset for row in rows]), min_size=1)))
 
-    @rule()
-    def look(self) -> None:
-        self.trial.look()
-
-    @precondition(lambda self: self.trial.window.room()[0])
+    @precondition(lambda self: self.trial.would_read() and self.trial.window.room()[0])
     @rule(data=st.data())
     def read(self, data: st.DataObject) -> None:
-        self.trial.admit(data.draw(st.integers(1, self.trial.window.room()[0])))
+        most = self.trial.window.room()[0]
+        self.trial.admit(data.draw(st.sampled_from([most, 1, (most + 1) // 2])))
+
+    @precondition(lambda self: self.trial.log.dead != self.trial.log.rolled_back and self.trial.window.room()[0])
+    @rule()
+    def look_and_read(self) -> None:
+        self.trial.look()
+        self.trial.admit(self.trial.window.room()[0])
 
     @precondition(lambda self: self.trial.queue)
     @rule(count=st.integers(1, 4))
@@ -263,6 +280,11 @@ class Overlapping(RuleBasedStateMachine):
     def give_back(self, data: st.DataObject) -> None:
         self.trial.give_back(data.draw(st.sampled_from([*self.trial.out])))
 
+    @precondition(lambda self: self.trial.barred)
+    @rule(data=st.data())
+    def unbar(self, data: st.DataObject) -> None:
+        self.trial.unbar(data.draw(st.sampled_from(self.trial.barred)))
+
     @precondition(lambda self: self.trial.window.dirty)
     @rule()
     def advance(self) -> None:
@@ -272,12 +294,14 @@ class Overlapping(RuleBasedStateMachine):
     @rule()
     def commit(self) -> None:
         self.trial.commit()
+        self.commits += 1
 
-    @precondition(lambda self: self.trial.stored.above or self.trial.open)
+    @precondition(lambda self: self.commits >= self.patience)
     @rule()
     def give_way(self) -> None:
         """The owner ends, whatever it was at; where its handlers still run, the next one waits for them."""
         self.trial = self.trial.successor(barred=[name for name in self.trial.out if isinstance(name, str)])
+        self.commits = 0
 
     def teardown(self) -> None:
         if hasattr(self, "trial"):

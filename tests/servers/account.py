@@ -24,11 +24,10 @@ class Account(NamedTuple):
     identity: Identity
 
     def own(self, *paths: Path) -> None:
-        """Make files and folders its own, with all that is in them."""
+        """Make these files and folders its own."""
         if self.identity:
             for path in paths:
-                for each in (path, *path.rglob("*")):
-                    os.chown(each, self.identity["user"], self.identity["group"], follow_symlinks=False)
+                os.chown(path, self.identity["user"], self.identity["group"])
 
     def runs(self, *command: str | Path) -> bool:
         """Whether it may start this: every folder above has to let it through."""

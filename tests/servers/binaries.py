@@ -28,9 +28,14 @@ class Binaries(NamedTuple):
 
     def copied_to(self, folder: Path) -> "Binaries":
         """The same programs, below `folder`."""
+        if not self.moves_with:
+            raise PermissionError(f"{self.bin} is closed to whom PostgreSQL runs as, and cannot be copied")
         for part in self.moves_with:
-            shutil.copytree(part, folder / part.name, symlinks=True)
-        return self._replace(bin=folder / self.bin.relative_to(self.moves_with[0].parent))
+            shutil.copytree(part, folder / part.name, symlinks=True, ignore=shutil.ignore_patterns("include"))
+        return self._replace(
+            bin=folder / self.bin.relative_to(self.moves_with[0].parent),
+            moves_with=tuple(folder / part.name for part in self.moves_with),
+        )
 
 
 class Servers(NamedTuple):

@@ -1,7 +1,7 @@
 """A PostgreSQL server of a test's own, in a temporary folder: started, stopped, killed, paused, and gone at the end.
 
 It takes TCP on the loopback and a Unix socket in its folder, keeps what it commits (`fsync` and `synchronous_commit`
-are on), and knows one user, who may do everything. All of it blocks; a start takes a second, anything else less.
+are on), and knows one user, who may do everything. All of it blocks; a first start takes a second or two.
 """
 
 import itertools
@@ -206,7 +206,7 @@ class Server:
             self._binaries = self._binaries.copied_to(self._folder)
         secret = self._folder / "password"
         secret.write_text(self._password)
-        self._account.own(self._folder)
+        self._account.own(secret)
         command: list[str | Path] = [self.bin / "initdb", "--pgdata", self._folder / leftovers.DATA]
         command += ["--username", USER, "--pwfile", secret, "--auth", "password"]
         command += ["--encoding", "UTF8", "--locale", "C", "--no-sync"]

