@@ -22,7 +22,7 @@ demo: $(READY) ## Publish, kill a worker half way, and check that nothing was lo
 
 test: $(READY) ## Run the tests; those of partition/ have to cover all of its branches
 	$(BIN)/python -m pytest tests/partition --quiet --cov=partition --cov-branch --cov-fail-under=100
-	$(BIN)/python -m pytest --ignore=tests/partition $(ARGS)
+	$(BIN)/python -m pytest --ignore=tests/partition --numprocesses=2 --dist=loadfile --quiet $(ARGS)
 
 test-long: $(READY) ## Run the tests at their full length, the long ones too
 	STREAMS_LONG=1 $(BIN)/python -m pytest -m "" --timeout=3600 $(ARGS)

@@ -4,7 +4,7 @@ A server starts with the first test that asks for it, and serves the whole run.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -62,6 +62,14 @@ def shared_database(server: Server) -> str:
     if not server.running:
         server.start()
     return server.create_database()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Handlers of the tests log whatever there is; what is no UTF-8 cannot be told to the process that reports."""
+    report = yield
+    report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -13,7 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.agreement.contender import MAKERS, on_postgres
 from tests.agreement.machine import Agreement
 
-EXAMPLES = 40
+EXAMPLES = 20
 LONG_EXAMPLES = int(os.environ.get("STREAMS_AGREEMENT_EXAMPLES", "3000"))
 
 ANY_LENGTH = settings(

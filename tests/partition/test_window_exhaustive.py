@@ -167,11 +167,15 @@ def reading_around_holes(trial: HoleTrial) -> Iterator[Step]:
 
 
 OVERLAPPING: list[tuple[Order, int, list[str | None]]] = [
-    ("key", 3, ["a", None]),
+    ("key", 2, ["a", None]),
     ("partition", 3, [None]),
     ("none", 3, [None]),
 ]
-LARGER: list[tuple[Order, int, list[str | None]]] = [("key", 3, ["a", "b", None]), ("partition", 4, [None])]
+LARGER: list[tuple[Order, int, list[str | None]]] = [
+    ("key", 3, ["a", None]),
+    ("key", 3, ["a", "b", None]),
+    ("partition", 4, [None]),
+]
 
 
 @pytest.mark.parametrize(

@@ -280,7 +280,7 @@ async def test_another_threads_connection_is_refused(orders: Topic[int], path: P
         thread.join()
 
 
-@pytest.mark.parametrize("other", [object(), "sqlite:///streams.db", 7, False], ids=str)
+@pytest.mark.parametrize("other", [object(), "sqlite:///streams.db", 7, False], ids=["object", "url", "number", "bool"])
 async def test_what_is_no_connection_is_refused(orders: Topic[int], other: object) -> None:
     with pytest.raises(InvalidConnection, match=f"sqlite3.Connection for a sqlite:// app, not {type(other).__name__}"):
         await orders.publish("a", 1, connection=other)
