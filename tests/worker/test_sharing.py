@@ -1,5 +1,6 @@
 """Several workers share the partitions of a topic, and hand them over when one joins or leaves."""
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -7,8 +8,8 @@ import anyio
 import pytest
 
 from streams import Context
-from streams.stores.rows import Settlement
-from tests.worker.bench import Bench, Job, until
+from streams.stores.rows import MemberRow, Settlement
+from tests.worker.bench import Bench, Job, keys_in, until
 from tests.worker.ledger import Ledger
 from tests.worker.setting import MEMORY, SQLITE, TRIO, in_settings, in_virtual_time
 
@@ -181,3 +182,49 @@ async def test_a_crowd_of_workers_gets_every_partition_owned_and_lets_go_of_none
         for job in jobs:
             assert await job.finish()
         await bench.shared(4)
+
+
+@in_virtual_time
+@pytest.mark.parametrize("busy", [0, 1])
+async def test_what_moves_is_what_has_no_running_handler(make_bench: Callable[..., Bench], busy: int) -> None:
+    running, free = anyio.Event(), anyio.Event()
+    async with make_bench(handover_seconds=60) as first, first.another() as second:
+        for bench in (first, second):
+            orders = bench.app.topic("orders", int, partitions=2)
+
+            @orders.subscribe(group="billing")
+            async def handle(number: int) -> None:
+                running.set()
+                await free.wait()
+
+        await first.app.publish("orders", next(keys_in(busy, 2)), 0)
+        async with first.at_work():
+            await running.wait()
+            async with second.at_work():
+                joined = anyio.current_time()
+                await first.shared(1, 1)
+                assert anyio.current_time() - joined < 5, "nobody waits for the handler"
+                ((row,),) = first.faults.calls["register"]
+                held = [one.partition for one in (await first.status("billing")).partitions if one.owner == row.member]
+                free.set()
+    assert held == [busy]
+
+
+@in_virtual_time
+async def test_a_member_that_dies_without_having_held_anything_is_declared_dead_too(bench: Bench) -> None:
+    orders = bench.app.topic("orders", int, partitions=1)
+
+    @orders.subscribe(group="billing")
+    async def handle(number: int) -> None:
+        pass
+
+    async def is_forgotten() -> bool:
+        view = await bench.store.view([("billing", "orders")])
+        return "ghost" not in [row.member for row in view.members]
+
+    async with bench.at_work():
+        await bench.shared(1)
+        await bench.store.register(MemberRow("ghost", "host", 1, (), 2_000_000))
+        assert not await is_forgotten()
+        with anyio.fail_after(30):
+            await until(is_forgotten)
