@@ -28,8 +28,6 @@ from streams.topic import Prepared, Topic
 WRITE_RECORDS = 5_000
 """A write ends its collection at this many records, so that nobody waits behind a transaction of unbounded length."""
 TRIES = 3
-LATE_RECORDS = 500
-"""So many late ones are tried in one write: they may be late for long, and new ones are to go with them."""
 FIRST_PAUSE_SECONDS = 0.005
 LAST_PAUSE_SECONDS = 0.1
 
@@ -123,8 +121,8 @@ class Publisher:
                     if not self._queue:
                         await self._rest()
                     batch = self._collect()
-                    late = [(one, one.left) for one in self._late if one.left][:LATE_RECORDS]
-                    await self._write([*late, *((one, one.left) for one in batch)])
+                    # All that is late goes first: were some left out, what is new could overtake them.
+                    await self._write([(one, one.left) for one in (*self._late, *batch)])
                     self._late = [one for one in (*self._late, *batch) if not one.done.is_set()]
                     self._wait_for_the_oldest(group)
         finally:

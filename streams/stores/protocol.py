@@ -58,7 +58,10 @@ class Writer(Appender, Protocol):
     """The part of the log that a publisher writes to."""
 
     async def try_append(self, publications: Sequence[Publication]) -> list[int | None]:
-        """Like `append`, but wait for nobody: None for each record of a key whose place another transaction holds."""
+        """Like `append`, but wait for nobody: None for each record of a key whose place another transaction holds.
+
+        A store may also write the first ones only, and leave out all that follow.
+        """
 
 
 class Log(Writer, Protocol):

@@ -230,3 +230,14 @@ async def test_a_full_lock_table_makes_writes_smaller_and_nothing_fails(small_se
             assert await hog.fetchval("SELECT count(*) FROM streams.records") == 4_097
         finally:
             await hog.close()
+
+
+async def test_a_burst_that_no_write_can_carry_keeps_the_order_of_the_calls(
+    topic: Topic[int], connect: Connect
+) -> None:
+    """More than the locks of one write, and what comes meanwhile does not overtake what was left over."""
+    async with together() as start:
+        for number in range(7_000):
+            start(topic, f"key-{number % 3}", number)
+    for key in range(3):
+        assert await published(await connect(), topic, f"key-{key}") == list(range(key, 7_000, 3))

@@ -59,11 +59,6 @@ async def view(session: Session, pairs: Sequence[tuple[str, str]], now: int | No
     return View(moment, generation, tuple(_member(row) for row in msgspec.json.decode(members)), tuple(found))
 
 
-async def members(session: Session) -> list[MemberRow]:
-    """All members that were not declared dead."""
-    return [_member(row) for row in await session.read("members")]
-
-
 async def acquire(
     session: Session,
     ids: GroupIds,

@@ -82,7 +82,6 @@ class PostgresStore:
         self._home = Home(self._publishing, url.place)
         self._doorbell = Doorbell(url, self._reading, bound_seconds=bound_seconds)
         self._group_ids: coordination.GroupIds = {}
-        self._opened = False
 
     def _session(self, bound_seconds: float) -> Session:
         return Session(self._url, self._statements, bound_seconds=bound_seconds)
@@ -137,7 +136,7 @@ class PostgresStore:
         return list(offsets or [])
 
     async def try_append(self, publications: Sequence[Publication]) -> list[int | None]:
-        """As many as the server's lock table has room for."""
+        """The first of them, as many as the server's lock table has room for."""
         now, some = publications[:WRITE_RECORDS], len(publications)
         while True:
             try:

@@ -389,7 +389,6 @@ DECLARE
     missed bigint[] := '{}';
     fenced integer[];
     fresh integer[];
-    free integer[];
     held integer;
 BEGIN
     PERFORM streams.bound();

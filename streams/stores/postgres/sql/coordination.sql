@@ -22,11 +22,6 @@ SELECT streams.beat($1, $2, $3, $4)
 -- Release what a member holds, remove its row.
 SELECT streams.leave($1)
 
--- name: members
--- All members that were not declared dead.
-SELECT member, host, pid, serves, lease_micros, alive_until, turned, stopping, dead
-FROM streams.members WHERE NOT dead ORDER BY member
-
 -- name: view
 -- Members and leases in one snapshot, and the clock.
 SELECT c.generation, streams.now($3),
