@@ -33,7 +33,7 @@ class Fetcher:
         """Read for ever."""
         while True:
             if not await self.read():
-                await self._wake.wait(self._store.poll_seconds * random.uniform(1.0, 1.5))
+                await self._wake.wait(self._store.poll_seconds * random.uniform(1.5, 2.0))
 
     async def read(self) -> bool:
         """Read once; whether there may be more to read now."""

@@ -174,7 +174,7 @@ class Membership:
     async def _listen(self) -> None:
         """Pass rings on to those who look."""
         while True:
-            await self._store.rung(self._store.poll_seconds * random.uniform(0.75, 1.0))
+            await self._store.rung(self._store.poll_seconds * random.uniform(1.0, 1.25))
             self._fetcher.wake()
             self._rebalancer.ring()
             await anyio.sleep(RING_SECONDS)

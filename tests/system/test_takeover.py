@@ -22,9 +22,9 @@ def owners(fleet: Fleet) -> dict[int, str | None]:
 
 
 def shared_by(fleet: Fleet, count: int) -> bool:
-    """Whether all partitions are held, by so many members."""
-    held = owners(fleet).values()
-    return bool(held) and None not in held and len(set(held)) == count
+    """Whether all partitions are held, by so many members and evenly, so that none moves any more."""
+    holders = Counter(owners(fleet).values())
+    return len(holders) == count and None not in holders and max(holders.values()) - min(holders.values()) <= 1
 
 
 def items(count: int, *, keys: int = 50, start: int = 0) -> list[tuple[str, int]]:
