@@ -1,6 +1,7 @@
 """What a database does without us: the yardstick that the benchmark holds beside each figure."""
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, Self
 
 BareRow = tuple[int, int, int, str | None, bytes, bytes | None, int]
@@ -49,6 +50,12 @@ class BareServer(Bare, Protocol):
 
     async def changed_rows(self) -> int:
         """How many rows of our tables were ever updated or deleted, a second after the last change or later."""
+
+    async def sleepers(self) -> int:
+        """How many topics members wait for that are rung for."""
+
+    def snapshot(self) -> AbstractAsyncContextManager[None]:
+        """A connection that holds a repeatable-read snapshot, as a long report does, for as long as the block takes."""
 
     async def make_schema(self) -> str:
         """A schema of somebody else's, dropped with what is in it when this is closed; its name."""

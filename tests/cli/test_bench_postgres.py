@@ -8,6 +8,11 @@ from tests.servers.server import Server
 FIGURES = {
     "publish": ["publish_many", "bare INSERT … SELECT unnest", "part of the bare rate"],
     "concurrent": ["256 tasks that await `publish`", "16 connections, one row a commit", "times the bare rate"],
+    "rings": [
+        "16 publishers, sleepers on another topic",
+        "16 publishers, `?listen=off`",
+        "part of the rate without sleepers",
+    ],
     "handle": ["worker", "bare loop", "times slower than the bare loop"],
     "volume": [
         "log from publish to settled, first pass after a checkpoint",
@@ -18,6 +23,7 @@ FIGURES = {
         "times the bare log, second pass",
         "rows updated or deleted per 1,000 records",
     ],
+    "snapshot": ["before", "a snapshot held for 1 s", "part of the rate before"],
     "backlog": ["with 100 waiting", "with 200 waiting", "part of the rate with few", "peak memory of the worker"],
     "latency": [
         "publish to handler start, p50",
@@ -34,17 +40,26 @@ FIGURES = {
         "handovers",
         "partitions moved",
     ],
+    "join": [
+        "partitions moved by a join, most",
+        "a moved partition stands still, longest",
+        "another one shows no start, longest",
+        "joins",
+    ],
 }
 TARGETS = {
     "publish": ["at least 0.45"],
     "concurrent": ["at least 3"],
+    "rings": ["at least 0.9"],
     "handle": ["at most 4"],
     "volume": ["at most 1.3", "at most 20"],
+    "snapshot": ["at least 0.8"],
     "backlog": ["at least 0.8", "at most 250"],
     "latency": ["at most 5", "at most 50"],
     "idle": ["at most 2", "at most 3"],
     "takeover": ["at most 3", "at least 1"],
     "handover": ["at most 0.5"],
+    "join": ["at most 8", "at most 1", "at most 0.25"],
 }
 
 

@@ -1,6 +1,7 @@
 """Workers that are killed, stopped, told to stop, or blocked: what becomes of their partitions."""
 
 import signal
+from collections import Counter
 from collections.abc import Callable
 
 import pytest

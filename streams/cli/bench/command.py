@@ -8,7 +8,21 @@ from typing import Annotated, Literal, get_args
 import anyio
 from cyclopts import Parameter
 
-from streams.cli.bench import backlog, concurrent, handle, handover, idle, latency, peers, publish, takeover, volume
+from streams.cli.bench import (
+    backlog,
+    concurrent,
+    handle,
+    handover,
+    idle,
+    join,
+    latency,
+    peers,
+    publish,
+    rings,
+    snapshot,
+    takeover,
+    volume,
+)
 from streams.cli.bench.figure import Figure
 from streams.cli.bench.report import as_json as report_as_json
 from streams.cli.bench.report import machine, print_report
@@ -23,7 +37,19 @@ from streams.clock import boottime
 from streams.stores.bare import kind_of
 
 Name = Literal[
-    "publish", "concurrent", "handle", "peers", "volume", "backlog", "latency", "idle", "takeover", "handover"
+    "publish",
+    "concurrent",
+    "rings",
+    "handle",
+    "peers",
+    "volume",
+    "snapshot",
+    "backlog",
+    "latency",
+    "idle",
+    "takeover",
+    "handover",
+    "join",
 ]
 Tell = Callable[[str], None]
 Measure = Callable[[Site, Sizes, Tell], Awaitable[list[Figure]]]
@@ -31,16 +57,19 @@ Measure = Callable[[Site, Sizes, Tell], Awaitable[list[Figure]]]
 MEASUREMENTS: dict[Name, Measure] = {
     "publish": publish.measure,
     "concurrent": concurrent.measure,
+    "rings": rings.measure,
     "handle": handle.measure,
     "peers": peers.measure,
     "volume": volume.measure,
+    "snapshot": snapshot.measure,
     "backlog": backlog.measure,
     "latency": latency.measure,
     "idle": idle.measure,
     "takeover": takeover.measure,
     "handover": handover.measure,
+    "join": join.measure,
 }
-SERVERS_ONLY: frozenset[Name] = frozenset({"concurrent", "peers", "volume"})
+SERVERS_ONLY: frozenset[Name] = frozenset({"concurrent", "rings", "peers", "volume", "snapshot", "join"})
 """What is measured only where many share a database."""
 LARGEST_SCALE = 100.0
 

@@ -108,9 +108,16 @@ class Site:
             for low in range(0, records, FILL_RECORDS):
                 await store.append(list(publications(row.id, low, min(low + FILL_RECORDS, records))))
 
-    def start(self, errand: Errand, *, lease_seconds: float = LEASE_SECONDS, log_level: str = "info") -> Worker:
+    def start(
+        self,
+        errand: Errand,
+        *,
+        url: str | None = None,
+        lease_seconds: float = LEASE_SECONDS,
+        log_level: str = "info",
+    ) -> Worker:
         """A worker process."""
-        worker = Worker(self.url, self._schema, errand, lease_seconds=lease_seconds, log_level=log_level)
+        worker = Worker(url or self.url, self._schema, errand, lease_seconds=lease_seconds, log_level=log_level)
         self._workers.append(worker)
         return worker
 

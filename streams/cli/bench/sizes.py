@@ -23,6 +23,12 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     idle_seconds: float = 20.0
     kills: int = 20
     handovers: int = 50
+    joins: int = 3
+    ring_rounds: int = 10
+    ring_records: int = 10_000
+    snapshot_rounds: int = 5
+    snapshot_records: int = 100_000
+    snapshot_seconds: float = 120.0
 
     def scaled(self, scale: float) -> "Sizes":
         """All of it so many times, but something of everything."""
@@ -44,6 +50,12 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
             idle_seconds=max(1.0, self.idle_seconds * scale),
             kills=_scaled(self.kills, scale, least=1),
             handovers=_scaled(self.handovers, scale, least=2),
+            joins=_scaled(self.joins, scale, least=1, most=self.joins),
+            ring_rounds=_scaled(self.ring_rounds, scale, least=1, most=self.ring_rounds),
+            ring_records=_scaled(self.ring_records, scale, least=200),
+            snapshot_rounds=_scaled(self.snapshot_rounds, scale, least=1, most=self.snapshot_rounds),
+            snapshot_records=_scaled(self.snapshot_records, scale, least=100),
+            snapshot_seconds=max(1.0, self.snapshot_seconds * scale),
         )
 
 

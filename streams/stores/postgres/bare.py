@@ -1,6 +1,7 @@
 """PostgreSQL without us, for the benchmark: the same table, driver and durability, and nothing around them."""
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Self
 from uuid import uuid4
 
@@ -34,6 +35,7 @@ WHERE topic_id = $1 AND partition = $2 AND "offset" > $3 ORDER BY "offset" LIMIT
 _TRANSACTIONS = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
 _LOGGED = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint"
 _CHANGED = "SELECT coalesce(sum(n_tup_upd + n_tup_del), 0)::bigint FROM pg_stat_user_tables WHERE schemaname = $1"
+_SLEEPERS = "SELECT count(*) FROM streams.sleepers JOIN streams.members m USING (member) WHERE NOT m.dead"
 _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = $1"
 
 
@@ -111,6 +113,19 @@ class PostgresBare:
     async def changed_rows(self) -> int:
         await anyio.sleep(FLUSH_SECONDS)
         return int(await self._connection.fetchval(_CHANGED, self._schema))
+
+    async def sleepers(self) -> int:
+        return int(await self._connection.fetchval(in_schema(_SLEEPERS, self._schema)))
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[None]:
+        holder = await self.sibling()
+        try:
+            async with holder._connection.transaction(isolation="repeatable_read"):
+                await holder.sleepers()  # The snapshot is that of the first statement.
+                yield
+        finally:
+            await holder.close()
 
     async def make_schema(self) -> str:
         name = f"{self._schema}_peer_{uuid4().hex[:8]}"

@@ -1,5 +1,8 @@
 -- What the verbs of the store are made of. Each verb is one call, so that a client that stands still holds nothing;
 -- in READ COMMITTED each statement inside a function sees what was committed before *it* began.
+--
+-- The verbs that run all the time name `plan_cache_mode`: for arrays the server would rather plan at each call, which
+-- takes as long as a publish does.
 
 -- Microseconds since the epoch, at this moment; `given` is a clock of the tests.
 CREATE FUNCTION streams.now(given bigint DEFAULT NULL) RETURNS bigint LANGUAGE sql VOLATILE AS $$
@@ -7,14 +10,19 @@ CREATE FUNCTION streams.now(given bigint DEFAULT NULL) RETURNS bigint LANGUAGE s
 $$;
 
 -- What our own transactions commit is durable; whoever asks for more than that keeps it.
-CREATE FUNCTION streams.durable() RETURNS void LANGUAGE sql VOLATILE AS $$
-    SELECT set_config('synchronous_commit', 'on', true)
-    WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')
+CREATE FUNCTION streams.durable() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+END
 $$;
 
 -- How our own transactions run: nobody waits long for a row, and what is committed is durable.
-CREATE FUNCTION streams.bound() RETURNS void LANGUAGE sql VOLATILE AS $$
-    SELECT set_config('lock_timeout', '250ms', true), streams.durable()
+CREATE FUNCTION streams.bound() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM set_config('lock_timeout', '250ms', true), streams.durable();
+END
 $$;
 
 -- The advisory lock of a slot of a topic; of the records without a key of a partition, slot is 4096 + partition.
@@ -66,12 +74,16 @@ $$;
 
 -- Try for slots; those that another transaction holds. One that comes twice is taken twice, which costs less than to
 -- find out.
-CREATE FUNCTION streams.try_slots(topic_ids integer[], slots integer[]) RETURNS bigint[] LANGUAGE sql VOLATILE AS $$
-    SELECT coalesce(array_agg(lock), '{}') FROM (
-        SELECT streams.slot_lock(topic_id, slot) AS lock, slot >= 4096 AS shared
-        FROM unnest(topic_ids, slots) AS u(topic_id, slot)
-    ) AS wanted
-    WHERE NOT CASE WHEN shared THEN pg_try_advisory_xact_lock_shared(lock) ELSE pg_try_advisory_xact_lock(lock) END
+CREATE FUNCTION streams.try_slots(topic_ids integer[], slots integer[]) RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN array(
+        SELECT lock FROM (
+            SELECT streams.slot_lock(topic_id, slot) AS lock, slot >= 4096 AS shared
+            FROM unnest(topic_ids, slots) AS u(topic_id, slot)
+        ) AS wanted
+        WHERE NOT CASE WHEN shared THEN pg_try_advisory_xact_lock_shared(lock) ELSE pg_try_advisory_xact_lock(lock) END
+    );
+END
 $$;
 
 -- Write records whose slots this transaction holds, all but those under the slots it has `missed`; their offsets in the
@@ -131,7 +143,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM pg_notify(streams.channel(), t::text) FROM (SELECT DISTINCT unnest(topic_ids)) AS d(t);
-    ELSIF EXISTS (SELECT FROM streams.sleepers) THEN
+    ELSIF EXISTS (SELECT FROM streams.sleepers s WHERE s.topic_id = ANY (topic_ids)) THEN
         PERFORM pg_notify(streams.channel(), d.topic_id::text)
         FROM (SELECT DISTINCT * FROM unnest(topic_ids, partitions) AS u(topic_id, partition)) AS d
         WHERE EXISTS (
@@ -145,7 +157,8 @@ $$;
 
 -- A member has little to do: publishers are to ring for what it waits for.
 CREATE FUNCTION streams.lie_down(me text, topic_ids integer[], awaited text[]) RETURNS void
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = 'force_generic_plan' AS $$
 BEGIN
     PERFORM streams.bound();
     DELETE FROM streams.sleepers s WHERE s.member = me AND s.topic_id <> ALL (topic_ids);
@@ -164,7 +177,8 @@ $$;
 CREATE FUNCTION streams.append(
     topic_ids integer[], partitions integer[], slots integer[], keys text[], payloads bytea[], headers bytea[],
     now bigint DEFAULT NULL
-) RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+) RETURNS bigint[] LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = 'force_generic_plan' AS $$
 BEGIN
     PERFORM streams.bound();
     RETURN streams.write(topic_ids, partitions, slots, keys, payloads, headers,
@@ -176,7 +190,8 @@ $$;
 CREATE FUNCTION streams.append_within(
     topic_ids integer[], partitions integer[], slots integer[], keys text[], payloads bytea[], headers bytea[],
     ring boolean, now bigint DEFAULT NULL
-) RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+) RETURNS bigint[] LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = 'force_generic_plan' AS $$
 BEGIN
     PERFORM streams.take_slots(topic_ids, slots);
     RETURN streams.write(topic_ids, partitions, slots, keys, payloads, headers, '{}', ring, now);
@@ -256,13 +271,16 @@ BEGIN
         (SELECT token FROM streams.incarnation));
     DELETE FROM streams.members m
     WHERE m.dead AND NOT EXISTS (SELECT FROM streams.leases l WHERE l.member = m.member);
+    DELETE FROM streams.sleepers s
+    WHERE NOT EXISTS (SELECT FROM streams.members m WHERE m.member = s.member AND NOT m.dead);
     PERFORM streams.changed();
 END
 $$;
 
 -- Prolong a life that has not ended, by the clock at the moment at which the row is ours; false is final.
 CREATE FUNCTION streams.beat(me text, turned boolean, stopping boolean, now bigint DEFAULT NULL)
-RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = 'force_generic_plan' AS $$
 DECLARE
     row streams.members%ROWTYPE;
 BEGIN
@@ -307,7 +325,8 @@ $$;
 -- raised the epoch: one with the same snapshot would not see what was committed while it waited for the row.
 CREATE FUNCTION streams.acquire(
     me text, group_ids integer[], wanted integer[], suspects text[], seen bigint[], now bigint DEFAULT NULL
-) RETURNS TABLE (group_id integer, partition integer, epoch bigint) LANGUAGE plpgsql VOLATILE AS $$
+) RETURNS TABLE (group_id integer, partition integer, epoch bigint) LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = 'force_generic_plan' AS $$
 DECLARE
     buried boolean;
     free streams.leases[];
@@ -319,6 +338,9 @@ BEGIN
     WHERE m.member = s.member AND NOT m.dead AND m.alive_until = s.alive_until
         AND (m.alive_until <= streams.now(acquire.now) OR m.alive_until > streams.now(acquire.now) + m.lease_micros);
     buried := FOUND;
+    IF buried THEN
+        DELETE FROM streams.sleepers s USING streams.members m WHERE m.member = s.member AND m.dead;
+    END IF;
     -- Not to be ended while it takes leases: whoever declares it dead waits for this row, or has been here first.
     PERFORM FROM streams.members m
     WHERE m.member = me AND NOT m.dead AND m.alive_until > streams.now(acquire.now)
@@ -359,7 +381,8 @@ $$;
 
 -- Give leases back that are still held under their member and epoch.
 CREATE FUNCTION streams.release(group_ids integer[], partitions integer[], members text[], epochs bigint[])
-RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+RETURNS void LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = 'force_generic_plan' AS $$
 BEGIN
     PERFORM streams.bound();
     PERFORM FROM streams.leases l JOIN unnest(group_ids, partitions) AS r(group_id, partition)
@@ -382,7 +405,8 @@ CREATE FUNCTION streams.settle(
     causes integer[], sources bigint[],
     topic_ids integer[], targets integer[], slots integer[], keys text[], payloads bytea[], headers bytea[],
     dead jsonb, parked jsonb, unparked jsonb, now bigint DEFAULT NULL
-) RETURNS TABLE (settlement integer, withheld bigint[]) LANGUAGE plpgsql VOLATILE AS $$
+) RETURNS TABLE (settlement integer, withheld bigint[]) LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = 'force_generic_plan' AS $$
 DECLARE
     moment bigint := streams.now(now);
     token uuid;
@@ -529,7 +553,8 @@ $$;
 -- offsets, in the order given. A key of NULL asks for no order. `ring`: false in a transaction that will be prepared.
 CREATE FUNCTION streams.publish_many(
     topic text, keys text[], payloads bytea[], headers jsonb[] DEFAULT NULL, ring boolean DEFAULT true
-) RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+) RETURNS bigint[] LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = 'force_generic_plan' AS $$
 DECLARE
     found_topic streams.topics;
     count integer := coalesce(cardinality(keys), 0);
