@@ -244,7 +244,7 @@ async def test_who_published_before_it_lay_down_and_commits_afterwards_is_not_mi
     assert await ear.heard(orders) == 0, "the publisher did not see the sleeper"
 
 
-async def test_a_listener_that_was_cut_off_is_replaced(
+async def test_a_listener_that_was_cut_off_is_replaced_and_lies_down_anew(
     store: PostgresStore, other: PostgresStore, orders: TopicRow, caller: asyncpg.Connection
 ) -> None:
     await lie_down(store, orders)
@@ -252,6 +252,7 @@ async def test_a_listener_that_was_cut_off_is_replaced(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(store.rung, LONG)
             await anyio.wait_all_tasks_blocked()
+            await caller.execute("DELETE FROM streams.sleepers")  # As a crash does.
             listeners = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
             await caller.execute(listeners)
         while await rings_within(store, 0.5):
