@@ -212,7 +212,7 @@ BEGIN
         RETURN;
     END IF;
     FOR partition IN 0 .. ensure_topic.partitions - 1 LOOP
-        sequence := format('%I.%I', 'streams'::regnamespace, format('offsets_%s_%s', made, partition));
+        sequence := format('%s.%I', 'streams'::regnamespace, format('offsets_%s_%s', made, partition));
         EXECUTE format('CREATE SEQUENCE %s CACHE 1', sequence);
         INSERT INTO streams.partitions (topic_id, partition, sequence) VALUES (made, partition, sequence::regclass);
     END LOOP;
