@@ -160,6 +160,11 @@ class Window(Generic[T]):
         """How many records are settled and not in the store yet."""
         return len(self._moved) + self._committing
 
+    @property
+    def held_bytes(self) -> int:
+        """The size of all that is unsettled."""
+        return self._bytes
+
     def room(self) -> tuple[int, int]:
         """How many records and bytes to read next; (0, 0) while the window is more than half full.
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Generator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from streams.errors import LeaseLost, StreamsError
+from streams.errors import InvalidPayload, LeaseLost, StreamsError
 from streams.record import Key, decode_headers
 from streams.stores.rows import Publication, Record
-from streams.topic import Topic
+from streams.topic import LARGEST_PAYLOAD, Topic
 
 Prepare = Callable[[str | Topic[Any], Key, Any, Mapping[str, str] | None], Publication]
 
@@ -33,6 +33,7 @@ class Context:
         "_open",
         "_prepare",
         "_record",
+        "_size",
         "attempt",
         "attempts",
         "epoch",
@@ -66,6 +67,7 @@ class Context:
         self._prepare = prepare
         self._lease_lost = lease_lost
         self._open = True
+        self._size = 0
 
     @property
     def offset(self) -> int:
@@ -111,12 +113,20 @@ class Context:
 
         Raises:
             UnknownTopic, InvalidKey, InvalidPayload, InvalidHeaders: as `Streams.publish`; nothing is published.
+            InvalidPayload: also when all that this attempt publishes has more than 128 MiB.
         """
         if not self._open:
             raise StreamsError("this attempt has ended; publish with ctx before the handler returns, or with the app")
         if self._lease_lost():
             raise LeaseLost("the partition may belong to another member now; what this attempt does no longer counts")
-        self.outbox.append(self._prepare(topic, key, payload, headers))
+        publication = self._prepare(topic, key, payload, headers)
+        self._size += len(publication.payload)
+        if self._size > LARGEST_PAYLOAD:
+            raise InvalidPayload(
+                f"what the handler publishes with one record has {self._size:,} bytes, and one transaction carries "
+                f"{LARGEST_PAYLOAD:,}; publish references, or publish with the app before"
+            )
+        self.outbox.append(publication)
         return TAKEN
 
     def close(self) -> None:

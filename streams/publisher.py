@@ -13,7 +13,7 @@ against two who take turns, so after three tries one slot at a time is waited fo
 
 import copy
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import anyio
@@ -26,7 +26,8 @@ from streams.stores.rows import Publication
 from streams.topic import Prepared, Topic
 
 WRITE_RECORDS = 5_000
-"""A write ends its collection at this many records, so that nobody waits behind a transaction of unbounded length."""
+WRITE_BYTES = 16 << 20
+"""A write ends its collection at so much, so that nobody waits behind a transaction of unbounded length."""
 TRIES = 3
 FIRST_PAUSE_SECONDS = 0.005
 LAST_PAUSE_SECONDS = 0.1
@@ -38,11 +39,12 @@ Slot = tuple[int, int]
 class _Waiting:
     """A caller's records, and what became of them: those at `left` are not written yet."""
 
-    __slots__ = ("done", "error", "left", "offsets", "publications", "records", "topic")
+    __slots__ = ("done", "error", "left", "offsets", "publications", "records", "size", "topic")
 
     def __init__(self, topic: Topic[Any], records: Sequence[Prepared]) -> None:
         self.topic = topic
         self.records = records
+        self.size = sum(len(record.payload) for record in records)
         self.done = anyio.Event()
         self.publications: list[Publication] = []
         self.offsets = [0] * len(records)
@@ -147,10 +149,13 @@ class Publisher:
 
     def _collect(self) -> list[_Waiting]:
         batch: list[_Waiting] = []
-        count = 0
-        while self._queue and (not batch or count + len(self._queue[0].records) <= WRITE_RECORDS):
+        records = size = 0
+        while self._queue:
+            records += len(self._queue[0].records)
+            size += self._queue[0].size
+            if batch and (records > WRITE_RECORDS or size > WRITE_BYTES):
+                break
             batch.append(self._queue.popleft())
-            count += len(batch[-1].records)
         return batch
 
     async def _write(self, parts: Sequence[Part]) -> None:
@@ -199,9 +204,9 @@ class Publisher:
 
     async def _wait(self, slot: Slot) -> None:
         """Write what is late under one slot, once it is free; what comes under it meanwhile goes later."""
-        parts: list[Part] = [
+        parts = _beginning(
             (one, [index for index in one.left if _slot(one.publications[index]) == slot]) for one in self._late
-        ]
+        )
         try:
             offsets = await self._store.append([one.publications[index] for one, indexes in parts for index in indexes])
         except Exception as error:
@@ -221,6 +226,18 @@ class Publisher:
 def _slot(publication: Publication) -> Slot:
     key = publication.key
     return publication.topic_id, SLOTS + publication.partition if key is None else slot_of(key)
+
+
+def _beginning(parts: Iterable[Part]) -> list[Part]:
+    """As many of the first ones as one write takes."""
+    beginning: list[Part] = []
+    size = 0
+    for waiting, indexes in parts:
+        size += sum(len(waiting.publications[index].payload) for index in indexes)
+        if beginning and size > WRITE_BYTES:
+            break
+        beginning.append((waiting, indexes))
+    return beginning
 
 
 async def agreed_id(appender: Appender, topic: Topic[Any]) -> int:

@@ -26,7 +26,8 @@ Start = Literal["earliest", "latest"]
 
 MAX_PARTITIONS = 4096
 MAX_PAYLOAD = 1 << 20
-LARGEST_PAYLOAD = 1 << 29
+LARGEST_PAYLOAD = 1 << 27
+"""What a database takes, and a dead letter can carry."""
 """What every database takes in one field: SQLite's end at 10^9 bytes, PostgreSQL's at 2^30."""
 
 Items = (

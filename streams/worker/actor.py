@@ -19,6 +19,7 @@ WINDOW_RECORDS = 2_000
 WINDOW_BYTES = 4 << 20
 ALL_WINDOWS_BYTES = 64 << 20
 MOST_OUTPUTS = 250
+MOST_OUTPUT_BYTES = 16 << 20
 """So many publications of lanes that wait a settlement takes: each may need a lock of its own in the database."""
 
 
@@ -160,8 +161,10 @@ class Actor:
 
     def _send_waiting(self) -> None:
         """Put those that wait into the next settlement, as many as one transaction may find slots for."""
-        while self.waiting and len(self.outbox) < MOST_OUTPUTS:
+        size = 0
+        while self.waiting and len(self.outbox) < MOST_OUTPUTS and size < MOST_OUTPUT_BYTES:
             output = self.waiting.popleft()
+            size += sum(len(publication.payload) for publication in output.publications)
             if output.lane.items and output.lane.head.offset == output.offset:
                 self.window.settle_held(output.lane)
             else:

@@ -38,8 +38,8 @@ class Fetcher:
     async def read(self) -> bool:
         """Read once; whether there may be more to read now."""
         actors = list(self._actors())
-        limit_bytes = min(WINDOW_BYTES, ALL_WINDOWS_BYTES // max(1, len(actors)))
-        reads = [(actor, cursor) for actor in actors if (cursor := actor.cursor(limit_bytes)) is not None]
+        limit_bytes = _limits(actors)
+        reads = [(actor, cursor) for actor in actors if (cursor := actor.cursor(limit_bytes[actor.more])) is not None]
         if not reads:
             return False
         try:
@@ -55,6 +55,19 @@ class Fetcher:
             actor.more = may_have_more(fetched, cursor)
             again = again or (actor.more and actor.window.room()[0] > 0)
         return again
+
+
+def _limits(actors: Collection[Actor]) -> tuple[int, int]:
+    """How many bytes may be read of a partition: of one that is thought to have no more, and of one that has.
+
+    Half of what a process may hold is shared by all alike, the other half by those that have more: few busy partitions
+    among thousands do not get a thousandth each.
+    """
+    half = ALL_WINDOWS_BYTES // 2
+    even = half // max(1, len(actors))
+    held = sum(actor.window.held_bytes for actor in actors)
+    rest = max(0, half - held) // max(1, sum(actor.more for actor in actors))
+    return min(WINDOW_BYTES, even), min(WINDOW_BYTES, even + rest)
 
 
 def may_have_more(fetched: Fetched, cursor: Cursor) -> bool:

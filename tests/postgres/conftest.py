@@ -4,7 +4,7 @@ Making a database takes half a second. So what needs nothing but a topic of its 
 another place.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from itertools import count
 
@@ -15,6 +15,7 @@ from streams.stores.postgres.store import PostgresStore
 from streams.stores.postgres.url import parse
 from streams.stores.rows import TopicRow
 from tests.conformance.leaks import nothing_left
+from tests.servers.binaries import servers
 from tests.servers.server import Server
 
 Connect = Callable[[], Awaitable[asyncpg.Connection]]
@@ -32,6 +33,15 @@ def anyio_backend() -> str:
 def shared(server: Server) -> str:
     """The URL of a database that many tests use."""
     return server.create_database()
+
+
+@pytest.fixture(scope="session")
+def small_server() -> Iterator[Server]:
+    """A server whose lock table has room for a few hundred locks."""
+    newest = servers().newest
+    assert newest is not None
+    with Server(newest, {"fsync": False, "max_connections": 12, "max_locks_per_transaction": 10}) as server:
+        yield server
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A slot that somebody's transaction holds makes only its own keys late, and they come in their order."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
 
@@ -10,13 +10,12 @@ import asyncpg
 import pytest
 
 import streams.publisher
-from partition import slot_of
 from streams import PublishFailed, StoreBusy, Streams, Topic
 from streams.stores.postgres import schema
 from streams.stores.statements import statements
 from tests.postgres.conftest import Connect, numbers
+from tests.postgres.locks import fill, key_of_each_slot
 from tests.postgres.transaction import waited_for
-from tests.servers.binaries import servers
 from tests.servers.server import Server
 
 SOON_SECONDS = 5.0
@@ -196,28 +195,9 @@ async def test_a_cancelled_publish_of_a_key_that_is_held_harms_no_other(
     assert (await published(holder, topic))[-1] == 3
 
 
-@pytest.fixture(scope="module")
-def small_server() -> Iterator[Server]:
-    """A server whose lock table has room for a few hundred locks."""
-    newest = servers().newest
-    assert newest is not None
-    with Server(newest, {"fsync": False, "max_connections": 12, "max_locks_per_transaction": 10}) as server:
-        yield server
-
-
-async def fill(connection: asyncpg.Connection, *, room: int) -> None:
-    """Take locks until the server has room for so many more."""
-    with suppress(asyncpg.OutOfMemoryError):
-        for first in count(0, 50):
-            await connection.execute("SELECT pg_advisory_lock(n) FROM generate_series($1::bigint, $1 + 49) AS n", first)
-    await connection.execute("SELECT pg_advisory_unlock(n) FROM generate_series(0, $1::bigint) AS n", room)
-
-
 async def test_a_full_lock_table_makes_writes_smaller_and_nothing_fails(small_server: Server) -> None:
     url = small_server.create_database()
-    by_slot = {slot_of(key): key for key in map(str, range(60_000))}
-    assert len(by_slot) == 4_096
-    items = [(key, number) for number, key in enumerate(by_slot.values())]
+    items = [(key, number) for number, key in enumerate(key_of_each_slot())]
     async with Streams(url) as app:
         topic = app.topic("numbers", int, partitions=2)
         await topic.publish("first", 0)

@@ -1,7 +1,6 @@
 """Settings of a server, a database or a role that are not the defaults, and change nothing."""
 
 from collections import defaultdict
-from collections.abc import AsyncIterator
 
 import anyio
 import asyncpg
@@ -29,13 +28,13 @@ SETTINGS = [
 
 
 @pytest.fixture(params=SETTINGS)
-async def url(request: pytest.FixtureRequest, database: str) -> AsyncIterator[str]:
+async def url(request: pytest.FixtureRequest, database: str) -> str:
     """Of a fresh database with a setting of its own."""
     name = database.rpartition("/")[2]
     connection = await asyncpg.connect(database)
     await connection.execute(f"ALTER DATABASE {name} SET {request.param}")
     await connection.close()
-    yield database
+    return database
 
 
 async def test_everything_works_under_other_defaults(url: str) -> None:

@@ -6,13 +6,17 @@ import anyio
 import asyncpg
 import pytest
 
+from partition import Lease
 from streams import StoreBusy
 from streams.stores.postgres import coordination, settlement
 from streams.stores.postgres.store import PostgresStore
 from streams.stores.rows import Settlement, TopicRow, Verdict
+from tests.conformance.samples import settlement as settlement_of
 from tests.postgres.conftest import Connect
 from tests.postgres.lease import effects, held_by, join, kill, settled, take
-from tests.postgres.transaction import waited_for
+from tests.postgres.transaction import record, waited_for
+
+LEASE = Lease("billing", "orders", 0, "member", 1)
 
 
 async def settle(connection: asyncpg.Connection, store: PostgresStore, one: Settlement) -> None:
@@ -153,3 +157,14 @@ async def test_a_lease_row_that_is_held_for_long_delays_no_other_partition(
     )
     taken = await store.acquire(me, [("billing", shipments.name, partition) for partition in range(4)])
     assert [held.lease.partition for held in taken] == [0, 2, 3]
+
+
+def test_settlements_that_carry_much_go_in_transactions_of_their_own() -> None:
+    orders = TopicRow(1, "orders", 1, "json")
+
+    def one(*sizes: int) -> Settlement:
+        return settlement_of(LEASE, publish=tuple(record(orders, None, bytes(size)) for size in sizes))
+
+    given = [one(), one(1, 1), one(1), one(1, 1, 1, 1, 1), one(), one(60), one(60), one(200)]
+    made = settlement.parts(given, records=3, size=100)
+    assert [[len(each.publish) for each in part] for part in made] == [[0, 2, 1], [5], [0, 1], [1], [1]]

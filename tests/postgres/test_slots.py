@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from partition import SLOTS, partition_of, slot_of
-from streams.stores.postgres.store import PostgresStore
+from streams.stores.postgres.store import WRITE_BYTES, PostgresStore
 from streams.stores.rows import TopicRow
 from tests.postgres.transaction import record
 
@@ -37,3 +37,11 @@ async def test_whoever_holds_a_slot_is_found_at_its_partition(
             await store.within(somebody).append([one])
             found = {tuple(row[:2]) for row in await store._reading.read("holders")}
             assert (shipments.id, one.partition) in found
+
+
+async def test_a_write_has_a_bound_in_bytes_and_leaves_out_what_is_above(
+    store: PostgresStore, orders: TopicRow
+) -> None:
+    large = bytes(WRITE_BYTES // 2)
+    assert await store.try_append([record(orders, key, large) for key in "abc"]) == [1, 2, None]
+    assert await store.try_append([record(orders, key, 3 * large) for key in "ab"]) == [3, None]

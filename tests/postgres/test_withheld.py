@@ -1,5 +1,6 @@
 """What a handler publishes may find the slot of its key taken by somebody's open transaction."""
 
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import anyio
@@ -7,6 +8,8 @@ import asyncpg
 import pytest
 
 from streams import Context, Streams
+from tests.postgres.locks import fill, key_of_each_slot
+from tests.servers.server import Server
 from tests.worker.bench import until
 
 
@@ -106,3 +109,36 @@ async def test_a_handover_does_not_wait_for_what_is_withheld(database: str, conn
             group.cancel_scope.cancel()
     rows = await connection.fetch("SELECT payload FROM streams.records WHERE key = 'taken'")
     assert sorted(int(row["payload"]) for row in rows) == list(range(20)), "each once"
+
+
+async def test_outputs_that_need_more_locks_than_the_server_has_are_committed_in_parts(small_server: Server) -> None:
+    url = small_server.create_database()
+    app = Streams(url)
+    orders = app.topic("orders", int, partitions=8)
+    invoices = app.topic("invoices", int, partitions=8)
+    handled: Counter[int] = Counter()
+    ready = anyio.Event()
+
+    @orders.subscribe(group="billing", concurrency=2_000)
+    async def bill(number: int, ctx: Context) -> None:
+        handled[number] += 1
+        if len(handled) == 2_000:
+            ready.set()
+        await ready.wait()  # So that a commit has many outputs.
+        ctx.publish(invoices, ctx.key, number)
+
+    hog = await asyncpg.connect(url)
+    async with app:
+        keys = key_of_each_slot()[:2_000]
+        await orders.publish_many((key, number) for number, key in enumerate(keys))
+        await fill(hog, room=400)
+        refused = small_server.log().count("out of shared memory")
+        with anyio.fail_after(60):
+            await app.work(until_idle=True)
+        assert small_server.log().count("out of shared memory") > refused
+        assert {topic.topic: topic.records for topic in await app.admin.topics()} == {
+            "invoices": 2_000,
+            "orders": 2_000,
+        }
+    assert set(handled.values()) == {1}
+    await hog.close()

@@ -21,7 +21,7 @@ from streams import (
     TopicMismatch,
     UnknownTopic,
 )
-from streams.publisher import WRITE_RECORDS, Publisher
+from streams.publisher import WRITE_BYTES, WRITE_RECORDS, Publisher
 from streams.stores.memory import MemoryStore
 from tests.conformance.samples import payloads_of
 from tests.publish.faults import Faulty, Payloads
@@ -141,6 +141,19 @@ async def test_a_write_has_a_bound(store: Faulty, orders: Topic[int]) -> None:
         for number in range(1, 4):
             await callers.publish(orders, *[number] * size)
     assert [len(write) for write in store.writes] == [1, 2 * size, size]
+
+
+async def test_a_write_has_a_bound_in_bytes(store: Faulty, app: Streams) -> None:
+    images = app.topic("images", bytes, partitions=1, max_payload=WRITE_BYTES)
+    large = images.prepare(None, bytes(WRITE_BYTES // 2), None)
+    publisher = Publisher(store)
+    async with running(publisher) as group:
+        store.gate.close()
+        for count in (1, 1, 1, 1, 3, 1):
+            group.start_soon(publisher.append, images, [large] * count)
+            await anyio.wait_all_tasks_blocked()
+        store.gate.open()
+    assert [len(write) for write in store.writes] == [1, 2, 1, 3, 1]
 
 
 async def test_one_caller_may_have_more_than_the_bound(store: Faulty, orders: Topic[int]) -> None:

@@ -237,3 +237,24 @@ async def test_a_handler_without_a_second_parameter_gets_the_payload_alone(bench
     await orders.publish("key", 1)
     await bench.work_until_idle()
     assert seen == [(1, "untouched")]
+
+
+async def test_a_handler_publishes_no_more_than_a_transaction_carries(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streams.context.LARGEST_PAYLOAD", 100)
+    orders = bench.app.topic("orders", int, partitions=1)
+    copies = bench.app.topic("copies", bytes, partitions=1)
+
+    @orders.subscribe(group="billing", retry=Retry(attempts=1))
+    async def handle(number: int, ctx: Context) -> None:
+        for _ in range(number):
+            ctx.publish(copies, None, bytes(50))
+
+    await orders.publish_many([("two", 2), ("three", 3)])
+    await bench.work_until_idle()
+    (letter,) = await bench.store.dead()
+    assert letter.key == "three"
+    assert "150 bytes" in letter.error
+    (topic,) = [one for one in await bench.store.topics() if one.topic == "copies"]
+    assert topic.records == 2

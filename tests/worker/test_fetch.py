@@ -4,7 +4,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from streams.worker.actor import ALL_WINDOWS_BYTES
+from partition import partition_of
+from streams.worker.actor import ALL_WINDOWS_BYTES, WINDOW_BYTES
 from tests.worker.bench import Bench, until
 from tests.worker.setting import SQLITE, in_settings, in_virtual_time
 
@@ -46,3 +47,25 @@ async def test_the_position_moves_over_records_that_are_gone_from_the_end_of_the
         await until(is_settled)
     assert handled == []
     assert (await bench.partition("billing")).lag == 0
+
+
+@in_virtual_time
+async def test_a_busy_partition_among_many_gets_what_the_others_do_not_need(bench: Bench) -> None:
+    orders = bench.app.topic("orders", bytes, partitions=1_024)
+    handled = 0
+
+    @orders.subscribe(group="billing")
+    async def handle(payload: bytes) -> None:
+        nonlocal handled
+        handled += 1
+
+    await orders.publish_many(("key", bytes(32_000)) for _ in range(200))
+    async with bench.at_work():
+        await until(lambda: handled == 200)
+    reads = [cursors for (cursors,) in bench.faults.calls["fetch"]]
+    busy = partition_of("key", 1_024)
+    assert (
+        max(cursor.limit_bytes for cursors in reads for cursor in cursors if cursor.partition == busy) == WINDOW_BYTES
+    )
+    for cursors in reads:
+        assert sum(cursor.limit_bytes for cursor in cursors) <= ALL_WINDOWS_BYTES

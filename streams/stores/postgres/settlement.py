@@ -1,7 +1,7 @@
 """What groups have done, in PostgreSQL."""
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -49,6 +49,21 @@ def arguments(settlements: Sequence[Settlement], group_ids: Sequence[int]) -> tu
         _json(list(parked.values())),
         _json(unparked),
     )
+
+
+def parts(settlements: Iterable[Settlement], *, records: int, size: int) -> Iterator[list[Settlement]]:
+    """The same in lists that carry so many records and bytes at most, or one settlement that carries more."""
+    part: list[Settlement] = []
+    room = records, size
+    for one in settlements:
+        payloads = [record.payload for record in one.publish] + [letter.payload for letter in one.dead]
+        needed = len(payloads), sum(map(len, payloads))
+        if part and (needed[0] > room[0] or needed[1] > room[1]):
+            yield part
+            part, room = [], (records, size)
+        part.append(one)
+        room = room[0] - needed[0], room[1] - needed[1]
+    yield part
 
 
 def progress(rows: Iterable[tuple[int, str, bool]]) -> tuple[int, tuple[Range, ...]]:

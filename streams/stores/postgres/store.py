@@ -38,6 +38,8 @@ DEFINING_SECONDS = 60.0
 """Making a topic of thousands of partitions, or a schema, takes its time."""
 WRITE_RECORDS = 1_024
 """A publish takes a lock for each slot, and the server has room for some thousands in all."""
+WRITE_BYTES = 16 << 20
+"""A statement holds all that it writes, more than once; and it cannot have more than a gigabyte."""
 SETTLE_TRIES = 10
 
 
@@ -137,7 +139,7 @@ class PostgresStore:
 
     async def try_append(self, publications: Sequence[Publication]) -> list[int | None]:
         """The first of them, as many as the server's lock table has room for."""
-        now, some = publications[:WRITE_RECORDS], len(publications)
+        now, some = publications[: _fitting(publications)], len(publications)
         while True:
             try:
                 ((offsets,),) = await self._publishing.write("try_append", *log.columns(now), self._clock())
@@ -216,19 +218,35 @@ class PostgresStore:
                 known.append(one)
         if not known:
             return [Verdict(False)] * len(settlements)
-        group_ids = [ids[one.lease.group, one.lease.topic] for one in known]
-        rows = await self._settle(settlement.arguments(known, group_ids))
-        held = {known[number - 1].lease for number, _ in rows}
-        withheld = {(known[n - 1].lease, known[n - 1].progress.number): tuple(offsets) for n, offsets in rows}
+        withheld: dict[tuple[Lease, int], tuple[int, ...]] = {}
+        for part in settlement.parts(known, records=WRITE_RECORDS, size=WRITE_BYTES):
+            withheld |= await self._settle(part, ids)
+        held = {lease for lease, _ in withheld}
         return [Verdict(one.lease in held, withheld.get((one.lease, one.progress.number), ())) for one in settlements]
 
-    async def _settle(self, arguments: tuple[object, ...]) -> list[tuple[int, list[int]]]:
-        """Once more when a lease has passed on meanwhile: that one is refused from the start then."""
+    async def _settle(
+        self, settlements: Sequence[Settlement], ids: coordination.GroupIds
+    ) -> dict[tuple[Lease, int], tuple[int, ...]]:
+        """One transaction; of those that are not refused, by lease and number, what is withheld.
+
+        Once more when a lease has passed on meanwhile: that one is refused from the start then. In halves when the
+        server has no room for so many locks: each settlement is a whole, all together need not be.
+        """
+        group_ids = [ids[one.lease.group, one.lease.topic] for one in settlements]
+        arguments = settlement.arguments(settlements, group_ids)
         for _ in range(SETTLE_TRIES):
             try:
-                return await self._settling.write("settle", *arguments, self._clock())
+                rows = await self._settling.write("settle", *arguments, self._clock())
             except LeasePassedOn:
                 continue
+            except LockTableFull:
+                if len(settlements) == 1:
+                    raise
+                half = len(settlements) // 2
+                return await self._settle(settlements[:half], ids) | await self._settle(settlements[half:], ids)
+            return {
+                (settlements[n - 1].lease, settlements[n - 1].progress.number): tuple(offsets) for n, offsets in rows
+            }
         raise StoreBusy("leases pass on faster than anything can be settled; nothing was written")
 
     async def groups(self) -> list[GroupStatus]:
@@ -236,3 +254,13 @@ class PostgresStore:
 
     async def dead(self) -> list[DeadLetter]:
         return await settlement.dead(self._coordinating)
+
+
+def _fitting(publications: Sequence[Publication]) -> int:
+    """How many of them one statement takes; at least one."""
+    size = 0
+    for count, one in enumerate(publications[:WRITE_RECORDS]):
+        size += len(one.payload)
+        if count and size > WRITE_BYTES:
+            return count
+    return WRITE_RECORDS
