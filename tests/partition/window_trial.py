@@ -142,6 +142,7 @@ class Trial:
         assert window.idle == (not sizes and not uncommitted)
         assert window.dirty == (bool(self.moved) or self.ended or self.position() > window.position)
         assert offsets_of(window.holes) == self.open
+        assert window.held_bytes == sum(sizes)
         assert window.room() == self.room(len(sizes), sum(sizes), uncommitted)
         assert len(window.ready) == len(self.queue)
         assert {lane.state for lane in window.ready} <= {LaneState.READY}
