@@ -24,6 +24,7 @@ FIGURES = {
         "publish to handler start, p99",
         "publish to handler start, longest",
         "bare insert of one row, p50",
+        "bare insert of one row, p99",
     ],
     "idle": [
         "processor of an idle worker",

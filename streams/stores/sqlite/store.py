@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 OLDEST = (3, 37, 0)  # STRICT tables
 FIRST_LOOK_SECONDS = 0.002
-LAST_LOOK_SECONDS = 0.008
+LAST_LOOK_SECONDS = 0.012
 
 
 def wall_micros() -> int:
