@@ -9,8 +9,8 @@ from io import TextIOWrapper
 
 from cyclopts import App, CycloptsError
 
+from streams.cli import dead
 from streams.cli.bench.command import bench
-from streams.cli.dead import list_dead
 from streams.cli.demo.command import demo
 from streams.cli.groups import list_groups
 from streams.cli.members import list_members
@@ -43,12 +43,13 @@ def program() -> App:
     app.command(publish, usage="Usage: streams publish TOPIC KEY PAYLOAD\n       streams publish TOPIC -")
     for command in (worker, migrate, sql, demo, bench):
         app.command(command)
-    nouns = {"topics": list_topics, "groups": list_groups, "members": list_members, "dead": list_dead}
+    nouns = {"topics": list_topics, "groups": list_groups, "members": list_members}
     for noun, listing in nouns.items():
         sub = App(name=noun)
         sub.default(listing)
         sub.command(listing, name="list")
         app.command(sub)
+    app.command(dead.commands())
     return app
 
 

@@ -17,7 +17,9 @@ from partition import Beat, Lease, Progress, Range, union
 from streams.errors import InvalidConnection, StoreUnavailable, StreamsError, UnknownTopic
 from streams.stores.protocol import InTransaction
 from streams.stores.rows import (
+    EVERY_LETTER,
     Cursor,
+    DeadFilter,
     DeadLetter,
     Fetched,
     GroupStatus,
@@ -275,9 +277,16 @@ class MemoryStore:
                 statuses.append(GroupStatus(group, topic, lag, parked, partitions))
             return statuses
 
-    async def dead(self) -> list[DeadLetter]:
+    async def dead(self, which: DeadFilter = EVERY_LETTER) -> list[DeadLetter]:
         with self._state.lock:
-            return list(self._state.dead.values())
+            return [letter for letter in self._state.dead.values() if which.takes(letter)]
+
+    async def remove_dead(self, which: DeadFilter) -> int:
+        with self._write() as state:
+            kept = {place: letter for place, letter in state.dead.items() if not which.takes(letter)}
+            removed = len(state.dead) - len(kept)
+            state.dead = kept
+            return removed
 
     @contextmanager
     def _write(self) -> Iterator[_State]:

@@ -12,7 +12,9 @@ from typing import Protocol
 
 from partition import Beat, Lease
 from streams.stores.rows import (
+    EVERY_LETTER,
     Cursor,
+    DeadFilter,
     DeadLetter,
     Fetched,
     GroupStatus,
@@ -163,8 +165,11 @@ class SettlementLog(Protocol):
     async def groups(self) -> list[GroupStatus]:
         """All groups with their partitions, in one snapshot."""
 
-    async def dead(self) -> list[DeadLetter]:
-        """All dead letters, oldest first."""
+    async def dead(self, which: DeadFilter = EVERY_LETTER) -> list[DeadLetter]:
+        """The dead letters that are meant, oldest first."""
+
+    async def remove_dead(self, which: DeadFilter) -> int:
+        """Remove the dead letters that are meant; how many there were. Their records stay settled, and in the log."""
 
 
 class Store(Log, Coordination, SettlementLog, Protocol):

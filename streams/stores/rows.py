@@ -144,6 +144,31 @@ class DeadLetter(msgspec.Struct, frozen=True):
     died_at: int = 0
 
 
+class DeadFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which dead letters are meant: those to which all applies that is given.
+
+    `error` is a part of the text of theirs; `since` is when they died at the earliest, in microseconds since the epoch.
+    """
+
+    group: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    key: str | None = None
+    error: str | None = None
+    since: int | None = None
+
+    def takes(self, letter: DeadLetter) -> bool:
+        """Whether a dead letter is meant."""
+        for name in ("group", "topic", "partition", "offset", "key"):
+            if (wanted := getattr(self, name)) is not None and getattr(letter, name) != wanted:
+                return False
+        return (self.error or "") in letter.error and letter.died_at >= (self.since or 0)
+
+
+EVERY_LETTER = DeadFilter()
+
+
 class Parked(msgspec.Struct, frozen=True):
     """An unsettled record of a failing key, out of the partition's way."""
 

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from partition import Beat, Lease, Progress, Range
 from streams.stores.protocol import Store
-from streams.stores.rows import Held, MemberRow, Publication, Settlement
+from streams.stores.rows import DeadFilter, Held, MemberRow, Publication, Settlement
 from tests.agreement.contender import Contender, in_one_order
 from tests.agreement.panel import Panel
 from tests.agreement.watch import Watch
@@ -41,6 +41,13 @@ records = st.tuples(places, st.sampled_from([None, "", "key", "ключ"]), size
 batches = st.lists(records, max_size=6)
 ranges = st.lists(st.tuples(offsets, st.integers(0, 3)), max_size=3).map(
     lambda pairs: tuple(sorted(Range(low, low + more) for low, more in pairs))
+)
+dead_filters = st.builds(
+    lambda group, topic, partition, offset: DeadFilter(group=group, topic=topic, partition=partition, offset=offset),
+    st.sampled_from([None, *GROUPS]),
+    st.sampled_from([None, *TOPICS]),
+    st.none() | st.integers(0, 2),
+    st.none() | offsets,
 )
 Place = tuple[str, str, int]
 Items = list[tuple[tuple[str, int], str | None, int]]
@@ -248,6 +255,13 @@ class Agreement(RuleBasedStateMachine):
     def commit_again(self, data: st.DataObject) -> None:
         if self.sent:
             self._commit(data.draw(st.lists(st.sampled_from(self.sent[-6:]), min_size=1, max_size=3), label="again"))
+
+    @rule(which=dead_filters, remove=st.booleans())
+    def look_for_dead_letters(self, which: DeadFilter, remove: bool) -> None:
+        """And remove what was found."""
+        self.panel.ask(lambda one: one.store.dead(which))
+        if remove:
+            self.panel.ask(lambda one: one.store.remove_dead(which))
 
     def _commit(self, drawn: list[Sent]) -> None:
         self.sent += drawn

@@ -10,7 +10,7 @@ from partition import Lease, Range, union
 from partition.window import WHOLE_EVERY
 from streams.stores.postgres.log import columns
 from streams.stores.postgres.session import Session
-from streams.stores.rows import DeadLetter, GroupStatus, PartitionStatus, Settlement, lag
+from streams.stores.rows import DeadFilter, DeadLetter, GroupStatus, PartitionStatus, Settlement, lag
 
 
 def arguments(settlements: Sequence[Settlement], group_ids: Sequence[int]) -> tuple[Any, ...]:
@@ -93,9 +93,9 @@ async def groups(session: Session, now: int | None) -> list[GroupStatus]:
     ]
 
 
-async def dead(session: Session) -> list[DeadLetter]:
-    """All dead letters, oldest first."""
-    return [DeadLetter(*row) for row in await session.read("dead")]
+async def dead(session: Session, which: DeadFilter) -> list[DeadLetter]:
+    """The dead letters that are meant, oldest first."""
+    return [DeadLetter(*row) for row in await session.read("dead", *msgspec.structs.astuple(which))]
 
 
 def _causes(settlement: Settlement) -> Sequence[int]:

@@ -7,6 +7,7 @@ of a kind share a connection and keep their order; the heart's store has one of 
 from collections.abc import Callable, Sequence
 
 import anyio
+import msgspec
 
 from partition import Beat, Lease
 from streams.errors import MigrationNeeded, StoreBusy, StoreUnavailable, StreamsError
@@ -18,7 +19,9 @@ from streams.stores.postgres.reading import Reader
 from streams.stores.postgres.session import LeasePassedOn, LockTableFull, Session
 from streams.stores.postgres.url import PostgresUrl
 from streams.stores.rows import (
+    EVERY_LETTER,
     Cursor,
+    DeadFilter,
     DeadLetter,
     Fetched,
     GroupStatus,
@@ -252,8 +255,12 @@ class PostgresStore:
     async def groups(self) -> list[GroupStatus]:
         return await settlement.groups(self._coordinating, self._clock())
 
-    async def dead(self) -> list[DeadLetter]:
-        return await settlement.dead(self._coordinating)
+    async def dead(self, which: DeadFilter = EVERY_LETTER) -> list[DeadLetter]:
+        return await settlement.dead(self._coordinating, which)
+
+    async def remove_dead(self, which: DeadFilter) -> int:
+        ((removed,),) = await self._coordinating.write("remove_dead", *msgspec.structs.astuple(which))
+        return int(removed)
 
 
 def _fitting(publications: Sequence[Publication]) -> int:

@@ -3,7 +3,7 @@
 import msgspec
 
 from partition import Range, union
-from streams.stores.rows import DeadLetter, GroupStatus, PartitionStatus, Settlement, lag
+from streams.stores.rows import DeadFilter, DeadLetter, GroupStatus, PartitionStatus, Settlement, lag
 from streams.stores.sqlite import log
 from streams.stores.sqlite.connection import Transaction
 
@@ -69,6 +69,11 @@ def groups(tx: Transaction, now: int) -> list[GroupStatus]:
     ]
 
 
-def dead(tx: Transaction) -> list[DeadLetter]:
-    """All dead letters, oldest first."""
-    return [DeadLetter(*row) for row in tx.run("dead")]
+def dead(tx: Transaction, which: DeadFilter) -> list[DeadLetter]:
+    """The dead letters that are meant, oldest first."""
+    return [DeadLetter(*row) for row in tx.run("dead", msgspec.structs.asdict(which))]
+
+
+def remove_dead(tx: Transaction, which: DeadFilter) -> int:
+    """Remove the dead letters that are meant; how many there were."""
+    return tx.run("remove_dead", msgspec.structs.asdict(which)).rowcount

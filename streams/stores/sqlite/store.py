@@ -19,7 +19,9 @@ from anyio import CapacityLimiter, from_thread, to_thread
 from partition import Beat, Lease
 from streams.errors import InvalidConnection, MigrationNeeded, SettingsError, StoreUnavailable
 from streams.stores.rows import (
+    EVERY_LETTER,
     Cursor,
+    DeadFilter,
     DeadLetter,
     Fetched,
     GroupStatus,
@@ -321,8 +323,11 @@ class SqliteStore:
     async def groups(self) -> list[GroupStatus]:
         return await self._reader.read(lambda tx: settlement.groups(tx, self._clock()))
 
-    async def dead(self) -> list[DeadLetter]:
-        return await self._reader.read(settlement.dead)
+    async def dead(self, which: DeadFilter = EVERY_LETTER) -> list[DeadLetter]:
+        return await self._reader.read(lambda tx: settlement.dead(tx, which))
+
+    async def remove_dead(self, which: DeadFilter) -> int:
+        return await self._writer.write(lambda tx: settlement.remove_dead(tx, which))
 
 
 class SqliteAppender:

@@ -533,6 +533,38 @@ BEGIN
 END
 $$;
 
+-- The dead letters to which all applies that is not NULL: `error` is a part of theirs, `since` when they died.
+CREATE FUNCTION streams.dead_like(
+    group_name text, topic text, partition integer, "offset" bigint, key text, error text, since bigint
+) RETURNS SETOF bigint LANGUAGE sql STABLE AS $$
+    SELECT d.dead_id
+    FROM streams.dead d JOIN streams.groups g USING (group_id) JOIN streams.topics t USING (topic_id)
+    WHERE (dead_like.group_name IS NULL OR g.name = dead_like.group_name)
+        AND (dead_like.topic IS NULL OR t.name = dead_like.topic)
+        AND (dead_like.partition IS NULL OR d.partition = dead_like.partition)
+        AND (dead_like."offset" IS NULL OR d."offset" = dead_like."offset")
+        AND (dead_like.key IS NULL OR d.key = dead_like.key)
+        AND (dead_like.error IS NULL OR position(dead_like.error IN d.error) > 0)
+        AND (dead_like.since IS NULL OR d.died_at >= dead_like.since)
+$$;
+
+-- Remove dead letters; how many there were.
+CREATE FUNCTION streams.remove_dead(
+    group_name text, topic text, partition integer, "offset" bigint, key text, error text, since bigint
+) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    removed bigint;
+BEGIN
+    PERFORM streams.bound();
+    DELETE FROM streams.dead WHERE dead_id IN (
+        SELECT streams.dead_like(remove_dead.group_name, remove_dead.topic, remove_dead.partition,
+            remove_dead."offset", remove_dead.key, remove_dead.error, remove_dead.since)
+    );
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    RETURN removed;
+END
+$$;
+
 -- Headers as they are stored: at most 64 strings under names that are not ours, at most 16 KiB.
 CREATE FUNCTION streams.header_bytes(headers jsonb) RETURNS bytea LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 DECLARE

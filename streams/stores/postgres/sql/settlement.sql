@@ -42,8 +42,13 @@ JOIN streams.leases l USING (group_id)
 ORDER BY g.name, t.name, l.partition
 
 -- name: dead
--- All dead letters, oldest first.
+-- The dead letters that are meant, oldest first.
 SELECT g.name, t.name, d.partition, d."offset", d.key, d.payload, d.headers, d.published_at, d.attempts, d.cause,
     d.error, d.traceback, d.died_at
 FROM streams.dead d JOIN streams.groups g USING (group_id) JOIN streams.topics t USING (topic_id)
+WHERE d.dead_id IN (SELECT streams.dead_like($1, $2, $3, $4, $5, $6, $7))
 ORDER BY d.dead_id
+
+-- name: remove_dead
+-- Remove the dead letters that are meant; how many there were.
+SELECT streams.remove_dead($1, $2, $3, $4, $5, $6, $7)

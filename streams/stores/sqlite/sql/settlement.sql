@@ -51,8 +51,23 @@ ORDER BY g.name, t.name, l.partition
 SELECT offset FROM streams_parked WHERE group_id = ? AND partition = ?
 
 -- name: dead
--- All dead letters, oldest first.
+-- The dead letters that are meant, oldest first.
 SELECT g.name, t.name, d.partition, d.offset, d.key, d.payload, d.headers, d.published_at, d.attempts, d.cause,
     d.error, d.traceback, d.died_at
 FROM streams_dead d JOIN streams_groups g USING (group_id) JOIN streams_topics t USING (topic_id)
+WHERE (:group IS NULL OR g.name = :group) AND (:topic IS NULL OR t.name = :topic)
+    AND (:partition IS NULL OR d.partition = :partition) AND (:offset IS NULL OR d.offset = :offset)
+    AND (:key IS NULL OR d.key = :key) AND (:error IS NULL OR instr(d.error, :error) > 0)
+    AND (:since IS NULL OR d.died_at >= :since)
 ORDER BY d.dead_id
+
+-- name: remove_dead
+-- Remove the dead letters that are meant.
+DELETE FROM streams_dead WHERE dead_id IN (
+    SELECT d.dead_id
+    FROM streams_dead d JOIN streams_groups g USING (group_id) JOIN streams_topics t USING (topic_id)
+    WHERE (:group IS NULL OR g.name = :group) AND (:topic IS NULL OR t.name = :topic)
+        AND (:partition IS NULL OR d.partition = :partition) AND (:offset IS NULL OR d.offset = :offset)
+        AND (:key IS NULL OR d.key = :key) AND (:error IS NULL OR instr(d.error, :error) > 0)
+        AND (:since IS NULL OR d.died_at >= :since)
+)
