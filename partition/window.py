@@ -326,9 +326,9 @@ class Window(Generic[T]):
         self.give_back(lane)
         return True
 
-    def advance(self) -> Progress | None:
-        """What was settled since the last call, to be committed; None when nothing was."""
-        if not self.dirty:
+    def advance(self, *, anyway: bool = False) -> Progress | None:
+        """What was settled since the last call, to be committed; None when nothing was, unless one is wanted anyway."""
+        if not (anyway or self.dirty):
             return None
         self._number += 1
         self.position = self._settled_through()

@@ -377,7 +377,8 @@ def _take(state: _State, member: str, group: str, topic: str, partition: int) ->
         return None
     end = _end(state.records[state.topics[topic].id, partition])
     held.lease = held.lease.acquired_by(member)
-    return Held(held.lease, held.position, held.settled, end)
+    parked = tuple(held.parked[offset] for offset in sorted(held.parked))
+    return Held(held.lease, held.position, held.settled, end, parked, state.clock())
 
 
 def _fenced(state: _State, lease: Lease) -> _GroupPartition | None:

@@ -117,13 +117,32 @@ class View(msgspec.Struct, frozen=True):
     leases: tuple[Lease, ...]
 
 
+class Parked(msgspec.Struct, frozen=True):
+    """What is durable of an unsettled record whose handler has failed, or wants to be called again.
+
+    It is due again, and has failed since, at these times of the database's clock, in microseconds.
+    """
+
+    offset: int
+    key: str | None
+    attempts: int
+    due_at: int
+    since: int
+    error: str
+
+
 class Held(msgspec.Struct, frozen=True):
-    """A lease just acquired, and where the last owner got to: read after the epoch was raised."""
+    """A lease just acquired, and where the last owner got to: read after the epoch was raised.
+
+    `parked` are the rows of unsettled records, by offset; `now` is the database's clock at that time.
+    """
 
     lease: Lease
     position: int
     settled: tuple[Range, ...]
     end: int
+    parked: tuple[Parked, ...] = ()
+    now: int = 0
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
@@ -167,17 +186,6 @@ class DeadFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EVERY_LETTER = DeadFilter()
-
-
-class Parked(msgspec.Struct, frozen=True):
-    """An unsettled record of a failing key, out of the partition's way."""
-
-    offset: int
-    key: str | None
-    attempts: int
-    due_at: int
-    since: int
-    error: str
 
 
 class Statement(NamedTuple):

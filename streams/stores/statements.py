@@ -67,6 +67,9 @@ def missing(package: str, applied: Mapping[int, tuple[str, str, bool]]) -> list[
     return [migration for number, migration in sorted(known.items()) if number not in applied]
 
 
+_NAMES = re.compile(rf"'{DEFAULT_SCHEMA}'::regnamespace|\b{DEFAULT_SCHEMA}\.|{DEFAULT_SCHEMA}_")
+
+
 def in_schema(sql: str, schema: str) -> str:
     """SQL written for the default schema, for another.
 
@@ -74,6 +77,9 @@ def in_schema(sql: str, schema: str) -> str:
     """
     if schema == DEFAULT_SCHEMA:
         return sql
-    sql = sql.replace(f"'{DEFAULT_SCHEMA}'::regnamespace", f"'\"{schema}\"'::regnamespace")
-    sql = re.sub(rf"\b{DEFAULT_SCHEMA}\.", f'"{schema}".', sql)
-    return sql.replace(f"{DEFAULT_SCHEMA}_", f"{schema}_")
+    written = {
+        f"'{DEFAULT_SCHEMA}'::regnamespace": f"'\"{schema}\"'::regnamespace",
+        f"{DEFAULT_SCHEMA}.": f'"{schema}".',
+        f"{DEFAULT_SCHEMA}_": f"{schema}_",
+    }
+    return _NAMES.sub(lambda match: written[match[0]], sql)  # All at once: a schema may be called streams_2.

@@ -11,7 +11,7 @@ import anyio
 
 from partition import Lane, Window
 from streams.errors import PositionBeyondLog
-from streams.stores.rows import Cursor, DeadLetter, Fetched, Held, Hole, Publication, Record, Settlement
+from streams.stores.rows import Cursor, DeadLetter, Fetched, Held, Hole, Parked, Publication, Record, Settlement
 from streams.subscription import Subscription
 from streams.worker.heart import Heart
 
@@ -41,6 +41,7 @@ class Actor:
         topic_id: int,
         heart: Heart,
         *,
+        now: float = 0.0,
         barred: Iterable[str] = (),
         on_moved: Callable[["Actor"], None],
         on_room: Callable[[], None],
@@ -77,6 +78,11 @@ class Actor:
         self.withheld = 0  # so many of them were sent, and withheld
         self.sent: dict[int, _Output] = {}  # those of the settlement that is on its way, by offset
         self.dead: list[DeadLetter] = []
+        self.restored = {row.offset: row for row in held.parked}  # rows of records whose turn has not come yet
+        self._parked = set(self.restored)  # the records that have a row, or get one with the next commit
+        self._park: dict[int, Parked] = {}  # what is to be committed of them,
+        self._unpark: list[int] = []  # and which have settled
+        self._zero = now - held.now / 1_000_000  # the database's epoch by the worker's clock
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -124,6 +130,8 @@ class Actor:
         """Settle a lane's head along with what its handler published; whether another record of the lane follows."""
         if outbox:
             self.outbox += outbox
+        if self._parked:
+            self._settles(lane.head.offset)
         follows = self.window.settle(lane)
         if not self.moved:
             self.moved = True
@@ -132,10 +140,33 @@ class Actor:
             self._on_room()
         return follows
 
+    def park(self, lane: Lane[Record], due: float, error: str) -> None:
+        """Make durable with the next commit how a lane's head has failed, and when it is due on the worker's clock."""
+        head = lane.head
+        due_at, since = (round((seconds - self._zero) * 1_000_000) for seconds in (due, lane.since))
+        self._park[head.offset] = Parked(head.offset, head.key, lane.attempts, due_at, since, error)
+        self._parked.add(head.offset)
+        if not self.moved:
+            self.moved = True
+            self._on_moved(self)
+
+    def restore(self, lane: Lane[Record]) -> float:
+        """Let a lane's head go on where it stood under an earlier epoch; when it is due, on the worker's clock."""
+        row = self.restored.pop(lane.head.offset)
+        lane.attempts = row.attempts
+        lane.since = self._zero + row.since / 1_000_000
+        return self._zero + row.due_at / 1_000_000
+
+    def _settles(self, offset: int) -> None:
+        if offset in self._parked:
+            self._parked.remove(offset)
+            self._park.pop(offset, None)
+            self._unpark.append(offset)
+
     @property
     def unsaid(self) -> bool:
         """Whether there is something to commit that the store has not answered yet, nor withheld."""
-        return self.window.dirty or self.window.uncommitted > 0 or len(self.waiting) > self.withheld
+        return bool(self.window.dirty or self.window.uncommitted or self._park or len(self.waiting) > self.withheld)
 
     def settle_when_committed(self, lane: Lane[Record], outbox: list[Publication]) -> None:
         """Settle a lane's head with the next commit, along with what its handler published; its lane waits for that."""
@@ -151,12 +182,19 @@ class Actor:
         if self.closed:
             return None
         self._send_waiting()
-        if (progress := self.window.advance()) is None:
+        if (progress := self.window.advance(anyway=bool(self._park))) is None:
             return None
-        made = Settlement(self.lease, progress, tuple(self.outbox), tuple(self.causes), tuple(self.dead))
-        self.outbox.clear()
-        self.causes.clear()
-        self.dead.clear()
+        made = Settlement(
+            self.lease,
+            progress,
+            tuple(self.outbox),
+            tuple(self.causes),
+            tuple(self.dead),
+            tuple(self._park.values()),
+            tuple(self._unpark),
+        )
+        for said in (self.outbox, self.causes, self.dead, self._park, self._unpark):
+            said.clear()
         return made
 
     def _send_waiting(self) -> None:
@@ -169,6 +207,7 @@ class Actor:
                 self.window.settle_held(output.lane)
             else:
                 self.window.settle_again(output.offset)
+            self._settles(output.offset)
             self.sent[output.offset] = output
             self.outbox += output.publications
             self.causes += [output.offset] * len(output.publications)

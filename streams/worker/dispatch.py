@@ -194,6 +194,9 @@ class Dispatcher:
                 self.offer(actor)
                 return True
             record = lane.items[0]
+            if actor.restored and record.offset in actor.restored and (due := actor.restore(lane)) > now:
+                self._hold_until(actor, lane, due)
+                return False
             try:
                 payload = decode(record.payload)
             except Exception as error:
@@ -268,12 +271,12 @@ class Dispatcher:
             case DeadLetterOutcome():
                 lane.attempts += 1
                 return self._bury(actor, lane, error, "rejected")
-            case RetryLater():
-                self._hold(actor, lane, bounded_seconds(error.seconds, 1.0))
-                return False
         now = self._clock()
         if lane.attempts == 0:
             lane.since = now
+        if isinstance(error, RetryLater):
+            self._hold(actor, lane, now + bounded_seconds(error.seconds, 1.0), error)
+            return False
         lane.attempts += 1
         if retry.exhausted(lane.attempts, error, now - lane.since):
             return self._bury(actor, lane, error, "exhausted")
@@ -287,12 +290,17 @@ class Dispatcher:
             seconds,
             exc_info=error,
         )
-        self._hold(actor, lane, seconds)
+        self._hold(actor, lane, now + seconds, error)
         return False
 
-    def _hold(self, actor: Actor, lane: Lane[Record], seconds: float) -> None:
+    def _hold(self, actor: Actor, lane: Lane[Record], due: float, error: BaseException) -> None:
+        """Try a lane's head again when it is due; that and its attempts survive this process."""
+        actor.park(lane, due, describe(error))
+        self._hold_until(actor, lane, due)
+
+    def _hold_until(self, actor: Actor, lane: Lane[Record], due: float) -> None:
         actor.window.hold(lane)
-        heapq.heappush(self._later, (self._clock() + seconds, next(self._ties), actor, lane))
+        heapq.heappush(self._later, (due, next(self._ties), actor, lane))
         self._later_changed.raise_()
 
     def _bury(self, actor: Actor, lane: Lane[Record], error: BaseException, cause: str) -> bool:

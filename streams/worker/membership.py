@@ -202,7 +202,7 @@ class Membership:
             await anyio.sleep(IDLE_LOOK_SECONDS)
             if all(actor.window.idle and not actor.more for actor in self._actors.values()):
                 groups = await self._store.groups()
-                if not any(one.lag for one in groups if (one.group, one.topic) in self._dispatchers):
+                if not any(one.lag or one.parked for one in groups if (one.group, one.topic) in self._dispatchers):
                     stop.set()
 
     # Partitions

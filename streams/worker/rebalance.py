@@ -182,6 +182,7 @@ class Rebalancer:
                 dispatcher.subscription,
                 self._topic_ids[lease.topic],
                 self._heart,
+                now=self._clock(),
                 barred=dispatcher.barred(lease.partition),
                 on_moved=self._on_moved,
                 on_room=self._on_room,

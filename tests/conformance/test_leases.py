@@ -14,6 +14,7 @@ from tests.conformance.samples import (
     ORDERS,
     PAIR,
     member,
+    parked,
     publications,
     ranges,
     row_of,
@@ -38,9 +39,9 @@ async def expire(store: Store, clock: Clock, *names: str) -> None:
     clock.advance(1)
 
 
-async def test_a_free_lease_is_taken(store: Store, billing: str) -> None:
+async def test_a_free_lease_is_taken(store: Store, billing: str, clock: Clock) -> None:
     (held,) = await store.acquire("ann", [ZERO])
-    assert held == Held(Lease(BILLING, ORDERS, 0, "ann", 1), 0, (), 0)
+    assert held == Held(Lease(BILLING, ORDERS, 0, "ann", 1), 0, (), 0, (), clock.now)
     assert await lease_of(store) == held.lease
 
 
@@ -199,11 +200,24 @@ async def test_the_dead_are_declared_also_by_one_who_acquires_nothing(store: Sto
     assert (await store.view([])).members == ()
 
 
-async def test_a_successor_reads_what_its_predecessor_settled(store: Store, orders: TopicRow, held: Held) -> None:
+async def test_a_successor_reads_what_its_predecessor_settled(
+    store: Store, orders: TopicRow, held: Held, clock: Clock
+) -> None:
+    second = await take(store, "ann", 1)
     await store.append(publications(orders, 20))
-    await store.commit([settlement(held.lease, 1, 4, (6, 7), (10, 12), whole=True)])
+    rows = parked(8), parked(5, attempts=3, key=None), parked(13, key="é")
+    await store.commit(
+        [
+            settlement(held.lease, 1, 4, (6, 7), (10, 12), whole=True, park=rows),
+            settlement(second.lease, park=(parked(1),)),
+        ]
+    )
+    await store.commit([settlement(held.lease, 2, 4, (13, 13), unpark=(13,), park=(parked(8, attempts=2),))])
     await store.release([held.lease])
-    assert await take(store, "bob") == Held(held.lease.acquired_by("bob"), 4, ranges((6, 7), (10, 12)), 20)
+    clock.advance(1)
+    left = parked(5, attempts=3, key=None), parked(8, attempts=2)
+    lease = held.lease.acquired_by("bob")
+    assert await take(store, "bob") == Held(lease, 4, ranges((6, 7), (10, 13)), 20, left, clock.now)
 
 
 async def test_of_several_members_at_once_one_gets_a_lease(store: Store, handles: Handles, billing: str) -> None:

@@ -37,9 +37,9 @@ async def url(request: pytest.FixtureRequest, database: str) -> str:
     return database
 
 
-async def test_everything_works_under_other_defaults(url: str) -> None:
+async def works(app: Streams) -> None:
+    """Publish in both ways, handle, and publish what was handled."""
     handled: dict[str | None, list[int]] = defaultdict(list)
-    app = Streams(url)
     numbers = app.topic("numbers", int, partitions=4)
     copies = app.topic("copies", int, partitions=4)
 
@@ -58,3 +58,12 @@ async def test_everything_works_under_other_defaults(url: str) -> None:
         assert {topic.topic: topic.records for topic in await app.admin.topics()} == {"copies": 250, "numbers": 250}
     assert all(numbers == sorted(numbers) for numbers in handled.values())
     assert sum(map(len, handled.values())) == 250
+
+
+async def test_everything_works_under_other_defaults(url: str) -> None:
+    await works(Streams(url))
+
+
+@pytest.mark.parametrize("schema", ["shop", "streams_2", "streams_streams", "s"])
+async def test_everything_works_in_a_schema_of_another_name(database: str, schema: str) -> None:
+    await works(Streams(database, schema=schema))

@@ -7,7 +7,7 @@ import anyio
 import asyncpg
 import pytest
 
-from streams import Context, Streams
+from streams import Context, Retry, Streams
 from tests.postgres.locks import fill, key_of_each_slot
 from tests.servers.server import Server
 from tests.worker.bench import until
@@ -21,7 +21,7 @@ async def connection(database: str) -> AsyncIterator[asyncpg.Connection]:
 
 
 async def is_settled(app: Streams) -> bool:
-    return not any(group.lag for group in await app.admin.groups())
+    return not any(group.lag or group.parked for group in await app.admin.groups())
 
 
 async def test_a_record_whose_output_finds_its_slot_taken_waits_and_holds_up_nothing_but_its_key(
@@ -142,3 +142,23 @@ async def test_outputs_that_need_more_locks_than_the_server_has_are_committed_in
         }
     assert set(handled.values()) == {1}
     await hog.close()
+
+
+async def test_a_record_that_failed_before_it_published_leaves_no_row_behind(database: str) -> None:
+    app = Streams(database)
+    orders = app.topic("orders", int, partitions=1)
+    invoices = app.topic("invoices", int, partitions=1)
+
+    @orders.subscribe(group="billing", retry=Retry(wait=lambda _: 0.05))
+    async def bill(number: int, ctx: Context) -> None:
+        if ctx.attempt < 3:
+            raise ValueError("not yet")
+        ctx.publish(invoices, ctx.key, number)
+
+    async with app:
+        await orders.publish("key", 1)
+        with anyio.fail_after(20):
+            await app.work(until_idle=True)
+        (status,) = await app.admin.groups()
+        assert (status.lag, status.parked) == (0, 0)
+        assert {topic.topic: topic.records for topic in await app.admin.topics()} == {"invoices": 1, "orders": 1}

@@ -36,7 +36,7 @@ def settled(app: Streams, topic: str) -> Callable[[], Awaitable[bool]]:
     """Whether all groups of a topic have settled all of it."""
 
     async def look() -> bool:
-        return not any(one.lag for one in await app.admin.groups() if one.topic == topic)
+        return not any(one.lag or one.parked for one in await app.admin.groups() if one.topic == topic)
 
     return look
 

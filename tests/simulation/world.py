@@ -175,7 +175,7 @@ class World:
         if free := await self._ownerless():
             raise Violation(f"without a living owner after {SWEEP_SECONDS} s of calm: {free}")
         with anyio.move_on_after(CALM_SECONDS):
-            while any(status.lag for status in await self.store.groups()):  # noqa: ASYNC110 - in virtual time
+            while any(status.lag or status.parked for status in await self.store.groups()):  # noqa: ASYNC110 - in virtual time
                 await anyio.sleep(0.5)
             self.checker.finished(await self.store.groups(), await self._doubled())
             return

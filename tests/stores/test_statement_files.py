@@ -5,6 +5,8 @@ from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
+import pytest
+
 from streams.stores.sqlite.schema import PACKAGE
 from streams.stores.statements import in_schema, migrations, statements
 
@@ -42,3 +44,11 @@ def test_a_checksum_is_of_the_file_as_it_is() -> None:
     for step in migrations(PACKAGE):
         file = SOURCE / "migrations" / f"{step.number:04}_{step.name}.sql"
         assert step.checksum == sha256(file.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("schema", ["shop", "streams_2", "streams_streams"])
+def test_a_schema_is_named_once_whatever_it_is_called(schema: str) -> None:
+    sql = "SELECT 'streams'::regnamespace, 'streams_' FROM streams.topics JOIN streams_topics, upstreams.x"
+    assert in_schema(sql, schema) == (
+        f"SELECT '\"{schema}\"'::regnamespace, '{schema}_' FROM \"{schema}\".topics JOIN {schema}_topics, upstreams.x"
+    )

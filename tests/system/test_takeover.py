@@ -36,7 +36,7 @@ def items(count: int, *, keys: int = 50, start: int = 0) -> list[tuple[str, int]
 def check(fleet: Fleet, count: int) -> Journal:
     """Wait until all is handled and committed, and look for what may not have happened."""
     until(lambda: fleet.handled(count), f"{count} records handled\n{fleet.errors()[-2000:]}")
-    until(lambda: fleet.groups()["first"].lag == 0, "all settled")
+    until(lambda: (fleet.groups()["first"].lag, fleet.groups()["first"].parked) == (0, 0), "all settled")
     journal = fleet.journal()
     assert journal.violations(fleet.published, ended=fleet.ended) == []
     assert fleet.doubled() == {key: [n * 2 for n in numbers] for key, numbers in fleet.published.items()}

@@ -1,5 +1,6 @@
 """Members, leases and epochs in PostgreSQL."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
@@ -10,7 +11,7 @@ from partition import Beat, Lease
 from streams.errors import UnknownTopic
 from streams.stores.postgres import settlement
 from streams.stores.postgres.session import Session
-from streams.stores.rows import Held, MemberRow, View
+from streams.stores.rows import Held, MemberRow, Parked, View
 
 GroupIds = dict[tuple[str, str], int]
 
@@ -85,13 +86,17 @@ async def acquire(
     epochs = {(group_id, partition): epoch for group_id, partition, epoch in rows}
     places = [group_id for group_id, _ in epochs], [partition for _, partition in epochs]
     progresses = await session.read("progress", *places)
-    ends = {(group_id, partition): end for group_id, partition, end in await session.read("last_offsets", *places)}
+    parked: dict[tuple[int, int], list[Parked]] = defaultdict(list)
+    for group_id, partition, *row in await session.read("parked", *places):
+        parked[group_id, partition].append(Parked(*row))
+    ends = {tuple(row[:2]): row[2:] for row in map(tuple, await session.read("last_offsets", *places, now))}
     names = {found: pair for pair, found in ids.items()}
     held = {}
     for place, newest in groupby(progresses, key=lambda row: (row[0], row[1])):
         position, settled = settlement.progress(row[2:] for row in map(tuple, newest))
         lease = Lease(*names[place[0]], place[1], member, epochs[place])
-        held[place] = Held(lease, position, settled, ends[place])
+        end, moment = ends[place]
+        held[place] = Held(lease, position, settled, end, tuple(parked[place]), moment)
     return [held[place] for place in known if place in held]
 
 

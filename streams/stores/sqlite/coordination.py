@@ -125,7 +125,8 @@ def acquire(
         lease = Lease(group, topic, partition, member, taken[0])
         position, settled = settlement.progress(tx, group_key, partition)
         (end,) = tx.one("last_offset", (group_key, partition))
-        found.append(Held(lease, position, settled, end))
+        parked = tuple(settlement.parked(tx, group_key, partition))
+        found.append(Held(lease, position, settled, end, parked, now))
     if found:
         tx.run("bump_generation")
     return found

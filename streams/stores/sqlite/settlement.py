@@ -3,7 +3,7 @@
 import msgspec
 
 from partition import Range, union
-from streams.stores.rows import DeadFilter, DeadLetter, GroupStatus, PartitionStatus, Settlement, lag
+from streams.stores.rows import DeadFilter, DeadLetter, GroupStatus, Parked, PartitionStatus, Settlement, lag
 from streams.stores.sqlite import log
 from streams.stores.sqlite.connection import Transaction
 
@@ -48,14 +48,19 @@ def progress(tx: Transaction, group_id: int, partition: int) -> tuple[int, tuple
     return position, union(settled, position)
 
 
+def parked(tx: Transaction, group_id: int, partition: int) -> list[Parked]:
+    """The rows of unsettled records, by offset."""
+    return [Parked(*row) for row in tx.run("parked_rows", (group_id, partition))]
+
+
 def groups(tx: Transaction, now: int) -> list[GroupStatus]:
     """All groups with all their partitions."""
     found: dict[tuple[str, str], list[PartitionStatus]] = {}
     for group, topic, group_id, partition, epoch, end, owner in tx.run("groups", {"now": now}).fetchall():
         position, settled = progress(tx, group_id, partition)
-        parked = [offset for (offset,) in tx.run("parked", (group_id, partition))]
-        behind = lag(position, end, settled, parked)
-        status = PartitionStatus(partition, owner, epoch, position, end, behind, len(parked))
+        offsets = [offset for (offset,) in tx.run("parked", (group_id, partition))]
+        behind = lag(position, end, settled, offsets)
+        status = PartitionStatus(partition, owner, epoch, position, end, behind, len(offsets))
         found.setdefault((group, topic), []).append(status)
     return [
         GroupStatus(

@@ -48,8 +48,8 @@ SELECT group_id, partition, epoch FROM streams.acquire($1, $2, $3, $4, $5, $6)
 SELECT streams.release($1, $2, $3, $4)
 
 -- name: last_offsets
--- The highest offset that each partition has ever numbered.
-SELECT w.group_id, w.partition, coalesce(pg_sequence_last_value(p.sequence), 0)
+-- The highest offset that each partition has ever numbered, and the clock.
+SELECT w.group_id, w.partition, coalesce(pg_sequence_last_value(p.sequence), 0), streams.now($3)
 FROM unnest($1::integer[], $2::integer[]) AS w(group_id, partition)
 JOIN streams.groups g USING (group_id)
 JOIN streams.partitions p ON p.topic_id = g.topic_id AND p.partition = w.partition

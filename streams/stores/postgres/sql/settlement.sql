@@ -17,6 +17,13 @@ CROSS JOIN LATERAL (
 ) AS s
 ORDER BY w.group_id, w.partition, s.epoch, s.number
 
+-- name: parked
+-- The rows of unsettled records.
+SELECT w.group_id, w.partition, k."offset", k.key, k.attempts, k.due_at, k.since, k.error
+FROM unnest($1::integer[], $2::integer[]) AS w(group_id, partition)
+JOIN streams.parked k ON k.group_id = w.group_id AND k.partition = w.partition
+ORDER BY w.group_id, w.partition, k."offset"
+
 -- name: groups
 -- All groups with the lease, the end, the progress and the parked records of each partition, in one snapshot.
 SELECT g.name, t.name, l.partition, l.epoch, coalesce((

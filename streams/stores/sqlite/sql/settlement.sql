@@ -50,6 +50,11 @@ ORDER BY g.name, t.name, l.partition
 -- Parked records of a group's partition.
 SELECT offset FROM streams_parked WHERE group_id = ? AND partition = ?
 
+-- name: parked_rows
+-- The rows of unsettled records.
+SELECT offset, key, attempts, due_at, since, error FROM streams_parked
+WHERE group_id = ? AND partition = ? ORDER BY offset
+
 -- name: dead
 -- The dead letters that are meant, oldest first.
 SELECT g.name, t.name, d.partition, d.offset, d.key, d.payload, d.headers, d.published_at, d.attempts, d.cause,
