@@ -38,6 +38,8 @@ class Handover:
         self._handover_seconds = handover_seconds
         self._clock = clock
         self._on_released = on_released
+        self._leaving: dict[Actor, None] = {}  # done with, and not released yet
+        self._turn = anyio.Lock()
 
     async def run(self, actor: Actor) -> None:
         """Hand one partition over, waiting at most `handover_seconds` for its handlers; then they are cancelled.
@@ -82,13 +84,24 @@ class Handover:
         await self._release(actor)
 
     async def _release(self, actor: Actor) -> None:
+        """Release along with all that are done while others are released: a process may hold thousands."""
+        self._leaving[actor] = None
+        try:
+            async with self._turn:
+                await self._release_all(actor)
+        finally:
+            del self._leaving[actor]
+
+    async def _release_all(self, actor: Actor) -> None:
         backoff = Backoff(f"{actor} cannot be released", log)
         while not actor.closed:
+            leaving = [one for one in self._leaving if not one.closed]
             try:
-                await self._store.release([actor.lease])
+                await self._store.release([one.lease for one in leaving])
             except AWAY as error:
                 await backoff.pause(error)
             else:
-                actor.close()
-                self._on_released(actor)
-                log.debug("%s: released at %d", actor, actor.window.position)
+                for one in leaving:
+                    one.close()
+                    self._on_released(one)
+                    log.debug("%s: released at %d", one, one.window.position)

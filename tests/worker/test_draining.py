@@ -57,3 +57,36 @@ async def test_what_a_stopping_worker_has_released_starts_elsewhere_while_it_sti
             await first.shared(1, 3)
             assert anyio.current_time() - stopped < 1
             free.set()
+
+
+@in_virtual_time
+async def test_what_is_done_meanwhile_is_released_together(bench: Bench) -> None:
+    orders = bench.app.topic("orders", int, partitions=256)
+
+    @orders.subscribe(group="billing")
+    async def handle(number: int) -> None:
+        pass
+
+    async with bench.at_work() as job:
+        await bench.shared(256)
+        assert await job.finish()
+    released = [leases for (leases,) in bench.faults.calls["release"]]
+    assert sum(map(len, released)) == 256
+    assert len(released) <= 3
+
+
+@in_virtual_time
+async def test_a_release_that_fails_is_made_again_with_all_that_waits_for_it(bench: Bench) -> None:
+    orders = bench.app.topic("orders", int, partitions=16)
+
+    @orders.subscribe(group="billing")
+    async def handle(number: int) -> None:
+        pass
+
+    async with bench.at_work() as job:
+        await bench.shared(16)
+        bench.faults.fail("release", times=3)
+        assert await job.finish()
+    assert await bench.shares() == []
+    tries = [len(leases) for (leases,) in bench.faults.calls["release"]]
+    assert tries == [16] * 4
