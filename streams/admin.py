@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
 from streams.stores import Store
-from streams.stores.rows import DeadFilter, DeadLetter, GroupStatus, MemberRow, TopicStatus
+from streams.stores.rows import DeadFilter, DeadLetter, GroupStatus, MemberRow, ParkedKey, TopicStatus
 
 
 class Which(TypedDict, total=False):
@@ -54,6 +54,10 @@ class Admin:
     async def groups(self) -> list[GroupStatus]:
         """All groups with owner, position and lag of each partition, from one snapshot."""
         return await self._store().groups()
+
+    async def keys(self) -> list[ParkedKey]:
+        """The keys that are failing, by group, topic, partition and offset."""
+        return await self._store().parked()
 
     async def members(self) -> list[MemberRow]:
         """All workers alive by the database's clock."""

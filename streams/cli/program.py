@@ -13,6 +13,7 @@ from streams.cli import dead
 from streams.cli.bench.command import bench
 from streams.cli.demo.command import demo
 from streams.cli.groups import list_groups
+from streams.cli.keys import list_keys
 from streams.cli.members import list_members
 from streams.cli.publish import publish
 from streams.cli.schema import migrate, sql
@@ -43,7 +44,7 @@ def program() -> App:
     app.command(publish, usage="Usage: streams publish TOPIC KEY PAYLOAD\n       streams publish TOPIC -")
     for command in (worker, migrate, sql, demo, bench):
         app.command(command)
-    nouns = {"topics": list_topics, "groups": list_groups, "members": list_members}
+    nouns = {"topics": list_topics, "groups": list_groups, "members": list_members, "keys": list_keys}
     for noun, listing in nouns.items():
         sub = App(name=noun)
         sub.default(listing)

@@ -26,6 +26,7 @@ from streams.stores.rows import (
     Held,
     MemberRow,
     Parked,
+    ParkedKey,
     PartitionStatus,
     Publication,
     Record,
@@ -35,6 +36,7 @@ from streams.stores.rows import (
     Verdict,
     View,
     lag,
+    parked_keys,
 )
 
 
@@ -276,6 +278,15 @@ class MemoryStore:
                 lag, parked = sum(p.lag for p in partitions), sum(p.parked for p in partitions)
                 statuses.append(GroupStatus(group, topic, lag, parked, partitions))
             return statuses
+
+    async def parked(self) -> list[ParkedKey]:
+        with self._state.lock:
+            return parked_keys(
+                (group, topic, partition, held.parked[offset])
+                for (group, topic), helds in sorted(self._state.groups.items())
+                for partition, held in enumerate(helds)
+                for offset in sorted(held.parked)
+            )
 
     async def dead(self, which: DeadFilter = EVERY_LETTER) -> list[DeadLetter]:
         with self._state.lock:

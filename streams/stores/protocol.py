@@ -20,6 +20,7 @@ from streams.stores.rows import (
     GroupStatus,
     Held,
     MemberRow,
+    ParkedKey,
     Publication,
     Settlement,
     TopicRow,
@@ -164,6 +165,9 @@ class SettlementLog(Protocol):
 
     async def groups(self) -> list[GroupStatus]:
         """All groups with their partitions, in one snapshot."""
+
+    async def parked(self) -> list[ParkedKey]:
+        """The keys that are failing, by group, topic, partition and offset."""
 
     async def dead(self, which: DeadFilter = EVERY_LETTER) -> list[DeadLetter]:
         """The dead letters that are meant, oldest first."""

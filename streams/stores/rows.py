@@ -219,6 +219,40 @@ class Verdict(NamedTuple):
     withheld: tuple[int, ...] = ()
 
 
+class ParkedKey(msgspec.Struct, frozen=True):
+    """A key that a group cannot go on with, since its lowest unsettled record has failed.
+
+    It has failed since, and is due again, at these times of the database's clock, in microseconds. `followers` are the
+    records of the key that are parked behind it.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    key: str | None
+    attempts: int
+    since: int
+    until: int
+    followers: int
+    error: str
+
+
+def parked_keys(rows: Iterable[tuple[str, str, int, Parked]]) -> list[ParkedKey]:
+    """The keys of parked rows, from (group, topic, partition, row) by offset in each partition.
+
+    A record without a key stands alone.
+    """
+    found: dict[tuple[str, str, int, str | int], ParkedKey] = {}
+    for group, topic, partition, row in rows:
+        place = group, topic, partition, row.offset if row.key is None else row.key
+        if (head := found.get(place)) is not None:
+            found[place] = msgspec.structs.replace(head, followers=head.followers + 1)
+        else:
+            found[place] = ParkedKey(*place[:3], row.offset, row.key, row.attempts, row.since, row.due_at, 0, row.error)
+    return list(found.values())
+
+
 class TopicStatus(msgspec.Struct, frozen=True):
     """A topic as `streams topics` shows it; `records` counts those in the log."""
 

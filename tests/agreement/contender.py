@@ -20,6 +20,7 @@ from streams.stores.rows import (
     DeadLetter,
     GroupStatus,
     MemberRow,
+    ParkedKey,
     Publication,
     Record,
     TopicStatus,
@@ -48,6 +49,7 @@ class Listing(NamedTuple):
 
     topics: list[TopicStatus]
     groups: list[GroupStatus]
+    parked: list[ParkedKey]
     dead: list[DeadLetter]
     members: list[MemberRow]
     view: View
@@ -139,6 +141,7 @@ class Contender:
         return Listing(
             topics,
             groups,
+            await store.parked(),
             await store.dead(),
             sorted(await store.members(), key=lambda row: row.member),
             view,

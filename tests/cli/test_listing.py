@@ -1,16 +1,19 @@
-"""`streams topics`, `groups`, `members` and `dead`: their JSON, their tables, and that they only look."""
+"""`streams topics`, `groups`, `members`, `keys` and `dead`: their JSON, their tables, and that they only look."""
 
 import os
 import re
+from datetime import datetime, timedelta
 from pathlib import Path
 
+import anyio
 import pytest
 
+from streams import Retry, Streams
 from tests.cli.processes import Cli, Here
 
 MICROS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
-LISTINGS = ["topics", "groups", "members", "dead"]
+LISTINGS = ["topics", "groups", "members", "keys", "dead"]
 
 
 @pytest.fixture
@@ -73,6 +76,45 @@ def test_dead_letters_have_all_that_an_operator_wants_to_know(cli: Cli, database
         "payload": '{"total":-1}',
         "payload_base64": None,
     }
+
+
+def test_keys_are_those_that_are_failing(here: Here, tmp_path: Path) -> None:
+    app = Streams(f"sqlite:///{tmp_path}/streams.db")
+    orders = app.topic("orders", int, partitions=1)
+    failed = anyio.Event()
+
+    @orders.subscribe(group="billing", retry=Retry(wait=lambda _: 3600.0))
+    async def bill(order: int) -> None:
+        if order == 2:
+            failed.set()
+            raise ValueError("no such customer")
+
+    async def fail() -> None:
+        async with app:
+            await orders.publish_many([("a", 1), ("b", 2), ("b", 3), ("c", 4)])
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(app.work)
+                await failed.wait()
+                with anyio.fail_after(10):
+                    while not await app.admin.keys():  # noqa: ASYNC110 - the database sets no event
+                        await anyio.sleep(0.01)
+                tasks.cancel_scope.cancel()
+
+    anyio.run(fail)
+    (key,) = here("keys", "--json").json
+    since, until = (datetime.fromisoformat(key.pop(name)) for name in ("since", "until"))
+    assert timedelta(seconds=3599) < until - since < timedelta(seconds=3601)
+    assert key == {
+        "group": "billing",
+        "topic": "orders",
+        "partition": 0,
+        "key": "b",
+        "state": "retrying",
+        "attempts": 1,
+        "followers": 0,
+        "error": "ValueError: no such customer",
+    }
+    assert "no such customer" in here("keys").out
 
 
 @pytest.mark.parametrize("noun", LISTINGS)

@@ -144,3 +144,33 @@ async def test_lag_is_never_negative_while_others_write(
             assert 0 <= status.end - status.position == status.lag <= 1
             await anyio.lowlevel.checkpoint()
     assert (await status_of(store, 0, PAIR)).lag == 0
+
+
+async def test_keys_that_are_failing_are_shown_by_group_topic_partition_and_offset(
+    store: Store, other: Store, orders: TopicRow, held: Held
+) -> None:
+    second = await take(store, "ann", 1)
+    await store.ensure_group("audit", ORDERS, "earliest")
+    (third,) = await store.acquire("ann", [("audit", ORDERS, 0)])
+    rows = parked(9, key="b"), parked(3, key=None), parked(5, key="a", attempts=4), parked(7, key="b", attempts=2)
+    await store.commit(
+        [
+            settlement(held.lease, park=(*rows, parked(4, key=None), parked(11, key="b"))),
+            settlement(second.lease, park=(parked(1, key="a"),)),
+            settlement(third.lease, park=(parked(2, key="a"),)),
+        ]
+    )
+    found = await other.parked()
+    assert [
+        (one.group, one.topic, one.partition, one.offset, one.key, one.attempts, one.followers) for one in found
+    ] == [
+        ("audit", ORDERS, 0, 2, "a", 1, 0),
+        (BILLING, ORDERS, 0, 3, None, 1, 0),
+        (BILLING, ORDERS, 0, 4, None, 1, 0),
+        (BILLING, ORDERS, 0, 5, "a", 4, 0),
+        (BILLING, ORDERS, 0, 7, "b", 2, 2),
+        (BILLING, ORDERS, 1, 1, "a", 1, 0),
+    ]
+    assert {(one.since, one.until, one.error) for one in found} == {(4, 5, "ValueError: no")}
+    await store.commit([settlement(held.lease, 2, unpark=(3, 4, 5, 7, 9, 11))])
+    assert [one.group for one in await other.parked()] == ["audit", BILLING]

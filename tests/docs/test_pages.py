@@ -12,7 +12,7 @@ from streams.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
-LISTS = "topics", "groups", "members", "dead"
+LISTS = "topics", "groups", "members", "keys", "dead"
 COMMANDS = "worker", "publish", *LISTS, "dead show", "dead discard", "dead purge", "migrate", "sql", "demo", "bench"
 
 

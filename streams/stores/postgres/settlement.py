@@ -10,7 +10,17 @@ from partition import Lease, Range, union
 from partition.window import WHOLE_EVERY
 from streams.stores.postgres.log import columns
 from streams.stores.postgres.session import Session
-from streams.stores.rows import DeadFilter, DeadLetter, GroupStatus, PartitionStatus, Settlement, lag
+from streams.stores.rows import (
+    DeadFilter,
+    DeadLetter,
+    GroupStatus,
+    Parked,
+    ParkedKey,
+    PartitionStatus,
+    Settlement,
+    lag,
+    parked_keys,
+)
 
 
 def arguments(settlements: Sequence[Settlement], group_ids: Sequence[int]) -> tuple[Any, ...]:
@@ -91,6 +101,12 @@ async def groups(session: Session, now: int | None) -> list[GroupStatus]:
         GroupStatus(group, topic, sum(p.lag for p in statuses), sum(p.parked for p in statuses), tuple(statuses))
         for (group, topic), statuses in found.items()
     ]
+
+
+async def parked(session: Session) -> list[ParkedKey]:
+    """The keys that are failing, of all groups."""
+    rows = await session.read("parked_everywhere")
+    return parked_keys((group, topic, partition, Parked(*row)) for group, topic, partition, *row in map(tuple, rows))
 
 
 async def dead(session: Session, which: DeadFilter) -> list[DeadLetter]:

@@ -27,6 +27,7 @@ from streams.stores.rows import (
     GroupStatus,
     Held,
     MemberRow,
+    ParkedKey,
     Publication,
     Settlement,
     TopicRow,
@@ -254,6 +255,9 @@ class PostgresStore:
 
     async def groups(self) -> list[GroupStatus]:
         return await settlement.groups(self._coordinating, self._clock())
+
+    async def parked(self) -> list[ParkedKey]:
+        return await settlement.parked(self._coordinating)
 
     async def dead(self, which: DeadFilter = EVERY_LETTER) -> list[DeadLetter]:
         return await settlement.dead(self._coordinating, which)

@@ -3,7 +3,17 @@
 import msgspec
 
 from partition import Range, union
-from streams.stores.rows import DeadFilter, DeadLetter, GroupStatus, Parked, PartitionStatus, Settlement, lag
+from streams.stores.rows import (
+    DeadFilter,
+    DeadLetter,
+    GroupStatus,
+    Parked,
+    ParkedKey,
+    PartitionStatus,
+    Settlement,
+    lag,
+    parked_keys,
+)
 from streams.stores.sqlite import log
 from streams.stores.sqlite.connection import Transaction
 
@@ -51,6 +61,12 @@ def progress(tx: Transaction, group_id: int, partition: int) -> tuple[int, tuple
 def parked(tx: Transaction, group_id: int, partition: int) -> list[Parked]:
     """The rows of unsettled records, by offset."""
     return [Parked(*row) for row in tx.run("parked_rows", (group_id, partition))]
+
+
+def parked_everywhere(tx: Transaction) -> list[ParkedKey]:
+    """The keys that are failing, of all groups."""
+    rows = tx.run("parked_everywhere")
+    return parked_keys((group, topic, partition, Parked(*row)) for group, topic, partition, *row in rows)
 
 
 def groups(tx: Transaction, now: int) -> list[GroupStatus]:

@@ -27,6 +27,7 @@ from streams.stores.rows import (
     GroupStatus,
     Held,
     MemberRow,
+    ParkedKey,
     Publication,
     Settlement,
     TopicRow,
@@ -322,6 +323,9 @@ class SqliteStore:
 
     async def groups(self) -> list[GroupStatus]:
         return await self._reader.read(lambda tx: settlement.groups(tx, self._clock()))
+
+    async def parked(self) -> list[ParkedKey]:
+        return await self._reader.read(settlement.parked_everywhere)
 
     async def dead(self, which: DeadFilter = EVERY_LETTER) -> list[DeadLetter]:
         return await self._reader.read(lambda tx: settlement.dead(tx, which))

@@ -24,6 +24,12 @@ FROM unnest($1::integer[], $2::integer[]) AS w(group_id, partition)
 JOIN streams.parked k ON k.group_id = w.group_id AND k.partition = w.partition
 ORDER BY w.group_id, w.partition, k."offset"
 
+-- name: parked_everywhere
+-- The rows of unsettled records of all groups.
+SELECT g.name, t.name, k.partition, k."offset", k.key, k.attempts, k.due_at, k.since, k.error
+FROM streams.parked k JOIN streams.groups g USING (group_id) JOIN streams.topics t USING (topic_id)
+ORDER BY g.name, t.name, k.partition, k."offset"
+
 -- name: groups
 -- All groups with the lease, the end, the progress and the parked records of each partition, in one snapshot.
 SELECT g.name, t.name, l.partition, l.epoch, coalesce((

@@ -55,6 +55,12 @@ SELECT offset FROM streams_parked WHERE group_id = ? AND partition = ?
 SELECT offset, key, attempts, due_at, since, error FROM streams_parked
 WHERE group_id = ? AND partition = ? ORDER BY offset
 
+-- name: parked_everywhere
+-- The rows of unsettled records of all groups.
+SELECT g.name, t.name, k.partition, k.offset, k.key, k.attempts, k.due_at, k.since, k.error
+FROM streams_parked k JOIN streams_groups g USING (group_id) JOIN streams_topics t USING (topic_id)
+ORDER BY g.name, t.name, k.partition, k.offset
+
 -- name: dead
 -- The dead letters that are meant, oldest first.
 SELECT g.name, t.name, d.partition, d.offset, d.key, d.payload, d.headers, d.published_at, d.attempts, d.cause,
