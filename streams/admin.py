@@ -4,6 +4,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
+import msgspec
+
+from partition import partition_of, slot_of
+from streams.errors import InvalidKey, UnknownTopic
+from streams.record import Key, encode_key
 from streams.stores import Store
 from streams.stores.rows import DeadFilter, DeadLetter, GroupStatus, MemberRow, ParkedKey, TopicStatus
 
@@ -20,6 +25,27 @@ class Which(TypedDict, total=False):
     """A part of the text of its error."""
     since: datetime
     """When it died at the earliest; without a time zone it is local time."""
+
+
+class GroupAt(msgspec.Struct, frozen=True):
+    """A group where a key lives: the partition's owner and position, and the key itself if it is failing."""
+
+    group: str
+    owner: str | None
+    epoch: int
+    position: int
+    end: int
+    failing: ParkedKey | None
+
+
+class Whereabouts(msgspec.Struct, frozen=True):
+    """Where a key of a topic lives."""
+
+    topic: str
+    key: str
+    slot: int
+    partition: int
+    groups: tuple[GroupAt, ...]
 
 
 class DeadLetters:
@@ -58,6 +84,30 @@ class Admin:
     async def keys(self) -> list[ParkedKey]:
         """The keys that are failing, by group, topic, partition and offset."""
         return await self._store().parked()
+
+    async def where(self, topic: str, key: Key) -> Whereabouts:
+        """The slot and the partition of a key, and how each group does there.
+
+        Raises:
+            UnknownTopic: the topic is not in the database.
+            InvalidKey: nothing can have this key; None is no key.
+        """
+        name = encode_key(key)
+        if name is None:
+            raise InvalidKey("records without a key have no place of their own: each goes to a partition at random")
+        row = await self._store().topic(topic)
+        if row is None:
+            raise UnknownTopic(topic, f"topic {topic!r} is not in the database")
+        partition = partition_of(name, row.partitions)
+        failing = {one.group: one for one in await self.keys() if (one.topic, one.key) == (topic, name)}
+        groups = tuple(
+            GroupAt(group.group, at.owner, at.epoch, at.position, at.end, failing.get(group.group))
+            for group in await self.groups()
+            if group.topic == topic
+            for at in group.partitions
+            if at.partition == partition
+        )
+        return Whereabouts(topic, name, slot_of(name), partition, groups)
 
     async def members(self) -> list[MemberRow]:
         """All workers alive by the database's clock."""

@@ -20,6 +20,7 @@ from streams.cli.schema import migrate, sql
 from streams.cli.terminal import fail
 from streams.cli.topics import list_topics
 from streams.cli.usage import UsageError
+from streams.cli.where import where
 from streams.cli.worker import worker
 from streams.errors import StreamsError
 
@@ -42,7 +43,7 @@ def program() -> App:
         help_format="markdown",
     )
     app.command(publish, usage="Usage: streams publish TOPIC KEY PAYLOAD\n       streams publish TOPIC -")
-    for command in (worker, migrate, sql, demo, bench):
+    for command in (worker, where, migrate, sql, demo, bench):
         app.command(command)
     nouns = {"topics": list_topics, "groups": list_groups, "members": list_members, "keys": list_keys}
     for noun, listing in nouns.items():

@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from partition import partition_of, slot_of
 from streams import Retry, Streams
 from tests.cli.processes import Cli, Here
 
@@ -115,6 +116,44 @@ def test_keys_are_those_that_are_failing(here: Here, tmp_path: Path) -> None:
         "error": "ValueError: no such customer",
     }
     assert "no such customer" in here("keys").out
+    found = here("where", "orders", "b", "--json").json
+    (group,) = found.pop("groups")
+    assert found == {"topic": "orders", "key": "b", "slot": slot_of("b"), "partition": 0}
+    assert datetime.fromisoformat(group.pop("until")) == until
+    assert group == {
+        "group": "billing",
+        "owner": None,
+        "epoch": 1,
+        "position": 1,
+        "end": 4,
+        "state": "retrying",
+        "attempts": 1,
+        "error": "ValueError: no such customer",
+    }
+    (healthy,) = here("where", "orders", "c", "--json").json["groups"]
+    assert (healthy["state"], healthy["error"]) == (None, None)
+
+
+def test_where_says_in_which_partition_a_key_lives_and_who_has_it(shop: Cli) -> None:
+    worker = shop.start("worker", "shop:app")
+    worker.says("acquired")
+    found = shop("where", "orders", "customer-7", "--json").json
+    (partitions,) = [row["partitions"] for row in shop("topics", "--json").json if row["topic"] == "orders"]
+    assert found["partition"] == partition_of("customer-7", partitions)
+    assert found["slot"] == slot_of("customer-7")
+    (member,) = shop("members", "--json").json
+    assert {group["owner"] for group in found["groups"]} == {member["member"]}
+    assert [group["group"] for group in found["groups"]] == member["groups"]
+    ended = shop("where", "orders", "customer-7")
+    assert member["member"] in ended.out
+    assert ended.err == f"orders/{found['partition']}, slot {found['slot']}\n"
+
+
+def test_where_knows_no_topic_that_does_not_exist_and_no_key_that_cannot(here: Here, database: Path) -> None:
+    unknown, never = here("where", "nothing", "key"), here("where", "orders", "x" * 1_025)
+    assert (unknown.code, never.code) == (1, 1)
+    assert "'nothing' is not in the database" in unknown.err
+    assert "1,024" in never.err
 
 
 @pytest.mark.parametrize("noun", LISTINGS)

@@ -13,7 +13,8 @@ from streams.settings import Settings
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 LISTS = "topics", "groups", "members", "keys", "dead"
-COMMANDS = "worker", "publish", *LISTS, "dead show", "dead discard", "dead purge", "migrate", "sql", "demo", "bench"
+DEAD = "dead show", "dead discard", "dead purge"
+COMMANDS = "worker", "publish", *LISTS, *DEAD, "where", "migrate", "sql", "demo", "bench"
 
 
 def text_of(page: str) -> str:
