@@ -39,12 +39,11 @@ Slot = tuple[int, int]
 class _Waiting:
     """A caller's records, and what became of them: those at `left` are not written yet."""
 
-    __slots__ = ("done", "error", "left", "offsets", "publications", "records", "size", "topic")
+    __slots__ = ("done", "error", "left", "offsets", "publications", "records", "topic")
 
     def __init__(self, topic: Topic[Any], records: Sequence[Prepared]) -> None:
         self.topic = topic
         self.records = records
-        self.size = sum(len(record.payload) for record in records)
         self.done = anyio.Event()
         self.publications: list[Publication] = []
         self.offsets = [0] * len(records)
@@ -148,11 +147,13 @@ class Publisher:
         self._pause_seconds = min(2 * self._pause_seconds, LAST_PAUSE_SECONDS) if self._late else FIRST_PAUSE_SECONDS
 
     def _collect(self) -> list[_Waiting]:
+        if len(self._queue) == 1:
+            return [self._queue.popleft()]
         batch: list[_Waiting] = []
         records = size = 0
         while self._queue:
             records += len(self._queue[0].records)
-            size += self._queue[0].size
+            size += sum(len(record.payload) for record in self._queue[0].records)
             if batch and (records > WRITE_RECORDS or size > WRITE_BYTES):
                 break
             batch.append(self._queue.popleft())
